@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark's table is its output")]
 
-use infergate::launch::{Process, Start, free_port};
+use infergate::launch::{Process, Start, await_ready, free_port};
 use infergate::sandbox::{Policy, Rights, SUBCOMMAND, Sandbox};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -100,9 +100,8 @@ async fn measured(policy: Option<&Policy>, folder: &Path) -> Outcome<f64> {
     })?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?));
     let listens = || async { Ok(()) };
-    engine
-        .await_ready(address, Duration::from_secs(60), listens)
-        .await?;
+    let within = Duration::from_secs(60);
+    await_ready(&mut engine, address, within, listens, |_| ()).await?;
     let url = format!("http://{address}");
     let load = Command::new(GATE)
         .args([

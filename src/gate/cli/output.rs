@@ -4,7 +4,7 @@
 //! What is printed may hold a build's or an engine's words. GitHub's runner acts on a line of a job's log that begins with
 //! `::`, spaces before it or not, or that holds `##[`; so no line of ours does, but for [`command`]'s.
 
-use crate::report::redact;
+use crate::report::{redact, terminal::wrap};
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,12 +51,28 @@ pub fn note(line: &str) {
     }
 }
 
-/// Writes a line to standard error. Secrets in it are redacted: it may quote the log of a build or of an engine.
+/// Writes a line to standard error; in a terminal it breaks between words. Secrets in it are redacted: it may quote the log
+/// of a build or of an engine.
 pub fn error(line: &str) {
-    let line = redact(line);
+    let line = match terminal_size::terminal_size_of(io::stderr()) {
+        Some((width, _)) => wrapped(line, usize::from(width.0)).into(),
+        None => redact(line),
+    };
     // In one write: a child that shares standard error would write between the text and its end.
     let line = format!("{}\n", inert(&line));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());
+}
+
+/// The lines of a text, those that are too long for a terminal broken between words.
+fn wrapped(text: &str, width: usize) -> String {
+    let lines = redact(text);
+    let lines = lines
+        .split('\n')
+        .map(|line| match plain(line).chars().count() > width {
+            true => wrap(&plain(line), width).join("\n"),
+            false => line.to_owned(),
+        });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The text without anything that GitHub's runner acts on: `::` at a line's begin, and `##[` anywhere in it. Escape
@@ -110,7 +126,14 @@ fn guarded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::inert;
+    use super::{inert, wrapped};
+
+    #[test]
+    fn long_lines_break_between_words_in_a_terminal() {
+        let text = "  a b\none two three\n";
+        assert_eq!(wrapped(text, 9), "  a b\none two\nthree\n");
+        assert_eq!(wrapped(text, 80), text);
+    }
 
     #[test]
     fn no_line_is_a_workflow_command() {

@@ -10,29 +10,21 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpgid};
 use std::fs::File;
-use std::future::Future;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// How often an ending tree is looked at.
 const POLL: Duration = Duration::from_millis(2);
 
 /// How long a sandbox may take to end all that is in it, before that is killed from outside.
 const LAST: Duration = Duration::from_secs(2);
-
-/// How long to wait before a starting engine is asked again, by how long it has taken: at most 0.2 % more, or
-/// 1 ms, since that is the error of its start-up times; and not a thousand times a second for ten minutes.
-fn pause(so_far: Duration) -> Duration {
-    (so_far / 500).clamp(Duration::from_millis(1), Duration::from_millis(50))
-}
 
 /// How long an engine may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
@@ -56,54 +48,9 @@ pub enum ProcessError {
     Outlives(usize),
 }
 
-/// What servers write, in lower case, where their port is taken.
-const PORT_TAKEN: [&str; 4] = [
-    "address already in use",
-    "address in use",
-    "eaddrinuse",
-    // llama.cpp, which says no more.
-    "couldn't bind http server socket",
-];
-
 /// Whoever was below us before we started anything: what a shell left running in the background when it became the
 /// gate. They are not ours to end.
 static STRANGERS: OnceLock<Vec<tree::Id>> = OnceLock::new();
-
-/// Time for an engine to end by itself, or to load its model, once probes have found it hopeless.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Why an engine generated no token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotReady {
-    pub said: String,
-    /// Waiting does not help.
-    pub is_hopeless: bool,
-}
-
-/// Why an engine never became ready.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct StartError {
-    pub detail: String,
-    pub log_tail: String,
-    /// The process was gone.
-    pub ended: bool,
-}
-
-impl StartError {
-    /// Whether the engine ended and says that its port was taken.
-    fn says_its_port_is_taken(&self) -> bool {
-        let log = self.log_tail.to_ascii_lowercase();
-        self.ended && PORT_TAKEN.iter().any(|words| log.contains(words))
-    }
-
-    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
-    /// is a race which somebody else won, and says nothing about the engine. Its word alone is not enough: with the engine
-    /// gone, somebody else must have the port.
-    pub fn lost_its_port(&self, port: u16) -> bool {
-        self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
-    }
-}
 
 /// A child to start.
 #[derive(Clone, Copy, Debug)]
@@ -118,17 +65,6 @@ pub struct Start<'a> {
     pub log: &'a Path,
     /// `None`: it may do what we may.
     pub policy: Option<&'a Policy>,
-}
-
-/// Moments of a start.
-#[derive(Clone, Copy, Debug)]
-pub struct Ready {
-    pub spawned: Instant,
-    pub port_open: Instant,
-    /// The probe that was answered with a token was sent.
-    pub asked: Instant,
-    /// A token was generated.
-    pub ready: Instant,
 }
 
 /// A running child. Dropping it kills its whole tree.
@@ -225,82 +161,14 @@ impl Process {
         })
     }
 
-    /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes
-    /// have found for some seconds that waiting does not help.
-    pub async fn await_ready<F, Fut>(
-        &mut self,
-        address: SocketAddr,
-        within: Duration,
-        probe: F,
-    ) -> Result<Ready, StartError>
-    where
-        F: Fn() -> Fut,
-        Fut: Future<Output = Result<(), NotReady>>,
-    {
-        let mut port_open = None;
-        let mut said = None;
-        let mut hopeless: Option<Instant> = None;
-        while self.spawned.elapsed() < within {
-            if let Some(status) = self.exited() {
-                let detail = format!("the engine ended at its start ({status})");
-                return Err(self.start_error(detail, true));
-            }
-            // Another server may hold the port, and this engine end for want of it.
-            if hopeless.is_some_and(|since| since.elapsed() >= PATIENCE) {
-                return Err(self.start_error(said.unwrap_or_default(), false));
-            }
-            if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
-                port_open = Some(Instant::now());
-            }
-            if let Some(port_open) = port_open {
-                let left = within.saturating_sub(self.spawned.elapsed());
-                let asked = Instant::now();
-                match timeout(left, probe()).await {
-                    // Somebody else may have taken the port and answer there.
-                    Ok(Ok(())) if self.exited().is_none() => {
-                        return Ok(Ready {
-                            spawned: self.spawned,
-                            port_open,
-                            asked,
-                            ready: Instant::now(),
-                        });
-                    }
-                    Ok(Ok(())) => {}
-                    Ok(Err(answer)) => {
-                        let since = hopeless.filter(|_| answer.is_hopeless);
-                        hopeless = answer
-                            .is_hopeless
-                            .then(|| since.unwrap_or_else(Instant::now));
-                        said = Some(answer.said);
-                    }
-                    // The deadline cuts the last probe off: what an earlier one was told says more.
-                    Err(_) => {}
-                }
-            }
-            sleep(pause(self.spawned.elapsed())).await;
-        }
-        let said = said.unwrap_or_else(|| match port_open {
-            None => format!("nothing listens on {address}"),
-            Some(_) => "the probe got no answer".to_owned(),
-        });
-        let detail = format!(
-            "the engine generated no token within {} s (engine.ready_timeout): {said}",
-            within.as_secs_f64()
-        );
-        Err(self.start_error(detail, false))
-    }
-
-    fn start_error(&self, detail: String, ended: bool) -> StartError {
-        StartError {
-            detail,
-            log_tail: log::tail(&self.log),
-            ended,
-        }
-    }
-
     /// Waits for the end of a child that ends by itself; `None` if it does not `within` the time.
     pub async fn wait(&mut self, within: Duration) -> io::Result<Option<ExitStatus>> {
         timeout(within, self.child.wait()).await.ok().transpose()
+    }
+
+    /// When it was started.
+    pub fn spawned(&self) -> Instant {
+        self.spawned
     }
 
     /// How the process ended, if it has.
@@ -415,73 +283,5 @@ impl Drop for Process {
         if !self.ended {
             let _ = self.kill(&[]);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{NotReady, Process, Start, StartError};
-    use std::cell::Cell;
-    use std::net::TcpListener;
-    use std::time::Duration;
-
-    /// The deadline cuts off a probe that hangs; what the engine said before is not lost.
-    #[test]
-    fn a_probe_that_hangs_does_not_hide_an_earlier_answer() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let error = runtime.block_on(async {
-            let mut process = Process::spawn(&Start {
-                command: &["sleep".to_owned(), "60".to_owned()],
-                env: &[],
-                folder: folder.path(),
-                log: &folder.path().join("log"),
-                policy: None,
-            })
-            .unwrap();
-            let asked = Cell::new(0);
-            let probe = || async {
-                asked.set(asked.get() + 1);
-                match asked.get() {
-                    1 => Err(NotReady {
-                        said: "the worker is dead".to_owned(),
-                        is_hopeless: false,
-                    }),
-                    _ => std::future::pending().await,
-                }
-            };
-            let within = Duration::from_secs(2);
-            process.await_ready(address, within, probe).await
-        });
-        let error = error.err().unwrap();
-        assert!(
-            error.detail.ends_with("the worker is dead"),
-            "{}",
-            error.detail
-        );
-    }
-
-    #[test]
-    fn a_lost_port_is_told_from_an_engine_that_dies() {
-        let lost = |log: &str, ended| {
-            let error = StartError {
-                detail: String::new(),
-                log_tail: log.into(),
-                ended,
-            };
-            error.says_its_port_is_taken()
-        };
-        assert!(lost("error: Address already in use (os error 98)", true));
-        assert!(lost("OSError: [Errno 98] EADDRINUSE", true));
-        let llama = "start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8080";
-        assert!(lost(llama, true));
-        assert!(!lost("error: out of memory", true));
-        // It lives on: it may try again, or the line is about something else.
-        assert!(!lost("metrics: address already in use", false));
     }
 }

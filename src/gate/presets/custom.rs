@@ -11,7 +11,9 @@ pub struct Seen {
     pub scripts: Vec<(String, String)>,
     /// The word that names what `cargo build --release` makes of the tree, and the program's name.
     pub cargo_program: Option<(String, String)>,
-    pub chat: bool,
+    /// Completions are answered; without them, and with chats, prompts go over the chat route.
+    pub completes: bool,
+    pub chats: bool,
     pub stream_usage: bool,
     pub return_token_ids: bool,
     pub forces_length: bool,
@@ -36,6 +38,13 @@ impl Seen {
 pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     let mut text = template.to_owned();
     let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
+    if seen.completes || seen.chats {
+        set(
+            "Every ability is set to the least: a gate that needs more is written, and not among the profiles' `gates` below.",
+            "Abilities are set as the running server showed them. A gate that needs more is written, and not among the\n# profiles' \
+             `gates` below.",
+        );
+    }
     if !seen.command.is_empty() {
         let words: Vec<String> = seen
             .command
@@ -71,7 +80,7 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
             set(&format!("{name} = false"), &format!("{name} = true"));
         }
     }
-    if seen.chat {
+    if seen.chats && !seen.completes {
         set("# chat = true", "chat = true");
     }
     if let Some(last) = seen.prompt_ids {
@@ -143,6 +152,7 @@ mod tests {
         let seen = Seen {
             command: words("python3 ./server.py --port {port} --name \"x"),
             scripts: vec![("./server.py".into(), "server.py".into())],
+            completes: true,
             stream_usage: true,
             prompt_ids: Some(300),
             ..Seen::default()
@@ -156,7 +166,9 @@ mod tests {
             text.contains("\nstream_usage = true\n") && text.contains("\nforces_length = false\n")
         );
         assert!(text.contains("\nprompt_ids = { from = 3, to = 300 }\n"));
-        assert!(!text.contains("FILL IN"));
+        assert!(
+            !text.contains("FILL IN") && text.contains("# Abilities are set as the running server")
+        );
         assert!(build.is_some_and(|build| build.contains("artifact = \"{target}/engine\"")));
         let parsed: toml::Table = text.replace("{{model}}", "m").parse().expect("TOML");
         assert_eq!(parsed["engine"]["forces_length"].as_bool(), Some(false));

@@ -93,23 +93,29 @@ impl Preset<'_> {
             .replace("{{streams}}", &streams.to_string())
     }
 
-    /// Profiles and error budgets. What runs by default is what the engine bears as its abilities are written; the gate
-    /// `e2e` needs goldens before.
+    /// The gates of the profile `quick`, and those that `full` adds: what the engine bears as its abilities are written. The
+    /// gate `e2e` needs goldens before.
+    pub fn profiles(self) -> (Vec<&'static str>, Vec<&'static str>) {
+        if !self.counts_streams() {
+            return (vec!["matrix", "whole"], Vec::new());
+        }
+        let mut added = vec!["cold-start", "matrix", "prefill-drift", "users"];
+        if !self.chats {
+            added.retain(|name| *name != "prefill-drift");
+        }
+        // What a shared machine can decide.
+        (vec!["answers", "latency"], added)
+    }
+
+    /// Profiles and error budgets.
     pub fn session_text(self) -> String {
-        let (quick, full): (&[&str], &[&str]) = match self.counts_streams() {
-            true => (
-                // What a shared machine can decide.
-                &["answers", "latency"],
-                &["cold-start", "matrix", "prefill-drift", "users"],
-            ),
-            false => (&["matrix", "whole"], &[]),
-        };
+        let (quick, added) = self.profiles();
         let list = |names: &[&str]| {
             let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
             format!("[{}]", quoted.join(", "))
         };
         SESSION
-            .replace("{{quick}}", &list(quick))
-            .replace("{{full}}", &list(&[quick, full].concat()))
+            .replace("{{quick}}", &list(&quick))
+            .replace("{{full}}", &list(&[quick, added].concat()))
     }
 }

@@ -32,6 +32,8 @@ pub struct Preset<'a> {
     build: Option<&'a str>,
     /// Usage tells how many of a prompt's tokens were cached.
     tells_cached: bool,
+    /// It answers chats: conversations are.
+    chats: bool,
     /// Completions tell log-probabilities when asked to, streamed ones too.
     tells_logprobs: bool,
     /// Models are the Hugging Face hub's, as they are there.
@@ -58,6 +60,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("vllm.toml"),
         build: None,
         tells_cached: true,
+        chats: true,
         tells_logprobs: true,
         takes_hub_models: true,
     },
@@ -67,6 +70,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("sglang.toml"),
         build: None,
         tells_cached: true,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: true,
     },
@@ -76,6 +80,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("llama.cpp.toml"),
         build: None,
         tells_cached: false,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: false,
     },
@@ -85,6 +90,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("llama-cpp-python.toml"),
         build: None,
         tells_cached: false,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: false,
     },
@@ -94,6 +100,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("ollama.toml"),
         build: None,
         tells_cached: false,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: false,
     },
@@ -103,6 +110,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("transformers.toml"),
         build: None,
         tells_cached: false,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: true,
     },
@@ -112,6 +120,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("infergate.toml"),
         build: None,
         tells_cached: true,
+        chats: true,
         tells_logprobs: true,
         takes_hub_models: true,
     },
@@ -121,6 +130,7 @@ pub const ALL: [Preset<'static>; 8] = [
         engine: include_str!("custom.toml"),
         build: None,
         tells_cached: false,
+        chats: true,
         tells_logprobs: false,
         takes_hub_models: true,
     },
@@ -137,12 +147,18 @@ impl<'a> Preset<'a> {
         self.engine
     }
 
-    /// The same with what was found out about the engine.
-    pub fn with_engine(self, engine: &'a str, build: Option<&'a str>, tells_cached: bool) -> Self {
+    /// The same with what was found out about the engine: its tables, whether it tells cached tokens, and whether it chats.
+    pub fn with_engine(
+        self,
+        engine: &'a str,
+        build: Option<&'a str>,
+        (tells_cached, chats): (bool, bool),
+    ) -> Self {
         Self {
             engine,
             build,
             tells_cached,
+            chats,
             ..self
         }
     }

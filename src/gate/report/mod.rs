@@ -14,6 +14,7 @@ mod json_v1;
 mod junit;
 mod main_values;
 pub mod markdown;
+mod not_run;
 pub mod numbers;
 mod openmetrics;
 mod page;
@@ -62,6 +63,11 @@ fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
 fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
         ONE_BUILD => format!("one build measured against itself; {}", summary(verdict)),
+        _ if verdict.verdict == Verdict::Pass => {
+            let not_run = not_run::not_run(verdict);
+            let parts = [Some(summary(verdict)), not_run];
+            parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        }
         _ => summary(verdict),
     }
 }

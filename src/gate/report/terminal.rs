@@ -72,9 +72,20 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     for checks in by_reason(verdict) {
         reason(&mut out, &checks, &mut told, view);
     }
+    let reasons: Vec<String> = row::worst_first(verdict)
+        .into_iter()
+        .map(reasons::sentence)
+        .collect();
     for (what, tail) in super::failed_logs(record) {
         let _ = writeln!(out);
-        for line in wrap(&format!("{what}; its log ends:"), view.prose()) {
+        // A reason above may have said how it ended.
+        let told = what.split_once(": ");
+        let told = told.filter(|(_, how)| reasons.iter().any(|reason| reason.contains(how)));
+        let head = match told {
+            Some((launch, _)) => format!("the log of {launch} ends:"),
+            None => format!("{what}; its log ends:"),
+        };
+        for line in wrap(&head, view.prose()) {
             let _ = writeln!(out, "{line}");
         }
         for line in wrap(tail, view.prose() - 4) {
@@ -327,6 +338,7 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     if !is_told && notes.is_empty() {
         return;
     }
+    let (sentence, examples) = apart(check, sentence);
     let style = style_of(check);
     let name = check.word();
     let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
@@ -338,8 +350,8 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     let first = lines.next().unwrap_or_default();
     let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(out, lines);
-    for note in notes {
-        for (i, line) in wrap(&note, view.prose() - 16).into_iter().enumerate() {
+    for note in examples.iter().chain(&notes) {
+        for (i, line) in wrap(note, view.prose() - 16).into_iter().enumerate() {
             let mark = if i == 0 { "·" } else { " " };
             let _ = writeln!(out, "{:14}{mark} {line}", "");
         }
@@ -347,6 +359,18 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     for grid in checks.iter().filter_map(|check| cells::grid(check)) {
         let table = arranged(grid.header, grid.rows, &[], view.table());
         let _ = writeln!(out, "\n{table}\n");
+    }
+}
+
+/// A sentence without its examples, and these: several are easier to read below one another.
+fn apart(check: &CheckVerdict, sentence: String) -> (String, Vec<String>) {
+    let examples = reasons::examples(check);
+    let joined = format!(": {}", examples.join("; "));
+    match sentence.split_once(&joined) {
+        Some((before, after)) if examples.len() > 1 => {
+            (format!("{before}{after}"), examples.to_vec())
+        }
+        _ => (sentence, Vec::new()),
     }
 }
 

@@ -183,6 +183,7 @@ mod tests {
             launches: 2,
             saved_s: 0.0,
             decision: Decision::Stop,
+            not_run: Vec::new(),
         }
     }
 

@@ -45,7 +45,7 @@ pub enum Event {
         round: u32,
     },
     Progress(Progress),
-    /// A search over commits goes a step further: a line for whoever waits.
+    /// A search over commits goes a step further, or an engine is waited for: a line for whoever waits.
     Step {
         line: String,
     },

@@ -1,8 +1,9 @@
 //! Commands of the two arms, and the [`Host`] that starts and stops them.
 
-use super::{Base, Error, Options};
+use super::{Base, Error, Event, Options};
 use crate::launch::{
-    self, Artifact, NotReady, Process, Repository, Start, StartError, Workspace, free_port,
+    self, Artifact, NotReady, Process, Repository, Start, StartError, Workspace, await_ready,
+    free_port,
 };
 use crate::measure::{Configuration, Host, Started};
 use client::ProbeError;
@@ -232,6 +233,8 @@ pub struct ArmHost<'a> {
     /// Where their logs go.
     pub out: &'a Path,
     pub clock: &'a client::SessionClock,
+    /// Hears of an engine that starts in an odd way.
+    pub on_event: &'a dyn Fn(Event),
     /// The served model's, if the configuration names one.
     pub tokenizer: Option<Arc<client::Tokenizer>>,
     /// In the order in which they were started.
@@ -252,6 +255,7 @@ impl<'a> ArmHost<'a> {
         root: &'a Path,
         out: &'a Path,
         clock: &'a client::SessionClock,
+        on_event: &'a dyn Fn(Event),
     ) -> Result<Self, client::TokenizerError> {
         let path = engine.tokenizer.as_ref().map(|path| root.join(path));
         let tokenizer = path.as_deref().map(client::Tokenizer::open).transpose()?;
@@ -262,6 +266,7 @@ impl<'a> ArmHost<'a> {
             root,
             out,
             clock,
+            on_event,
             tokenizer: tokenizer.map(Arc::new),
             running: Vec::new(),
             starting: RefCell::default(),
@@ -384,7 +389,12 @@ impl ArmHost<'_> {
             })
         };
         let within = self.engine.ready_timeout;
-        let ready = process.await_ready(address, within, probe).await;
+        let elsewhere = |said: &str| {
+            hear(said);
+            let line = format!("{}: {said}", arm.name());
+            (self.on_event)(Event::Step { line });
+        };
+        let ready = await_ready(&mut process, address, within, probe, elsewhere).await;
         self.starting.take();
         let ready = match ready {
             Ok(ready) => ready,

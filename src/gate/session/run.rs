@@ -119,7 +119,15 @@ impl Session<'_> {
         } = self.project;
         let clock = client::SessionClock::resume(spent(record));
         let (workspace, out) = (&self.project.workspace, results.directory());
-        let mut host = ArmHost::new(&plan.engine, arms, workspace, root, out, &clock)?;
+        let mut host = ArmHost::new(
+            &plan.engine,
+            arms,
+            workspace,
+            root,
+            out,
+            &clock,
+            self.on_event,
+        )?;
         let protocol = Protocol {
             plan,
             seed: record.seed,

@@ -104,11 +104,16 @@ fn regression(
         Err(degenerate) => return no_t(figures, degenerate),
     };
     let direction = view.case.check.metric.direction();
+    let is_worse = is_worse(&figures, margin, direction);
     if view.scope.is_look {
         let loss = loss(&e, direction);
         let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
         let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
-        let p_pass = budgets.pass.paid(loss.p_less(c), blocks);
+        // What lies beyond the margin may be below the ceiling too: it waits for the look that can fail it.
+        let p_pass = match is_worse {
+            true => 1.0,
+            false => budgets.pass.paid(loss.p_less(c), blocks),
+        };
         trail.look(view, (p_fail, p_pass), &figures);
         trail.foretell(view, &loss, (m, c), head);
     }
@@ -116,11 +121,11 @@ fn regression(
     if is_better(&figures, margin, direction) {
         figures.remarks.push(Remark::Better { is_exact: false });
     }
-    let few = few_launches(view, is_worse(&figures, margin, direction));
+    let beyond = is_worse.then(|| beyond(view));
     let tested = Tested {
         rule: RuleId::Regression,
         hypothesis: Hypothesis::Change { margin, ceiling },
-        advice: few.or_else(|| noise(rules, view, trail, &figures, ceiling)),
+        advice: beyond.or_else(|| noise(rules, view, trail, &figures, ceiling)),
         wants: (!view.is_exhausted()).then(|| view.wants()),
         passed: trail.passed().map(|mut passed| {
             passed.remarks.clear();
@@ -250,6 +255,7 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
+/// The repeated interval lies beyond the margin.
 fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => low > margin,
@@ -257,11 +263,13 @@ fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// Why what is worse does not fail yet.
-fn few_launches(view: &View<'_, '_>, is_worse: bool) -> Option<Advice> {
+/// Why what lies beyond the margin has not failed.
+fn beyond(view: &View<'_, '_>) -> Advice {
     let blocks = view.case.budgets.fail.first();
-    let are_few = blocks.is_none_or(|first| view.scope.looked < first);
-    (is_worse && are_few).then_some(Advice::FewLaunches { blocks })
+    match blocks.is_none_or(|first| view.scope.looked < first) {
+        true => Advice::FewLaunches { blocks },
+        false => Advice::NotShown,
+    }
 }
 
 /// Whether the noise is to blame for what stays open: by what the launches could find where no more will come,

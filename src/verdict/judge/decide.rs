@@ -4,7 +4,7 @@ use super::Rules;
 use super::assessment::{Assessment, Finding, Tested};
 use super::session::Scope;
 use super::waived;
-use crate::plan::{Check, Gate};
+use crate::plan::{self, Check, Gate};
 use crate::record::{
     self, CheckVerdict, Decision, Ended, Ending, Facts, GateVerdict, Reason, RuleId, RunVerdict,
     Verdict,
@@ -241,6 +241,10 @@ fn run_verdict(
         launches: scope.launches,
         saved_s: saved_s(rules, scope),
         decision,
+        not_run: match verdict {
+            Verdict::Pass => plan::gates_not_run(rules.record),
+            _ => Vec::new(),
+        },
     }
 }
 

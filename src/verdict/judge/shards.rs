@@ -9,7 +9,7 @@
 
 use super::decide::{gravest, gravity};
 use super::{CheckVerdict, judge_session};
-use crate::plan::{Gate, Plan};
+use crate::plan::{self, Gate, Plan};
 use crate::record::{Decision, Ending, Extent, GateVerdict, RunRecord, RunVerdict, Verdict};
 
 pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
@@ -29,7 +29,8 @@ pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
     if !missing.gates.is_empty() {
         parts.push(judge_session(&missing, &nothing(record)));
     }
-    joined(plan, &parts)
+    let not_run = plan::gates_not_run(record);
+    joined(plan, &parts, not_run)
 }
 
 /// The plan of some of its gates.
@@ -55,7 +56,11 @@ fn nothing(record: &RunRecord) -> RunRecord {
     }
 }
 
-fn joined(plan: &Plan, parts: &[RunVerdict]) -> RunVerdict {
+fn joined(
+    plan: &Plan,
+    parts: &[RunVerdict],
+    mut not_run: Vec<(String, Vec<String>)>,
+) -> RunVerdict {
     let all = || parts.iter().flat_map(|part| &part.gates);
     // The gravest, should a gate have been measured twice.
     let of = |gate: &Gate| {
@@ -68,6 +73,9 @@ fn joined(plan: &Plan, parts: &[RunVerdict]) -> RunVerdict {
     if checks.all(CheckVerdict::is_waived) {
         verdict = Verdict::Inconclusive;
     }
+    if verdict != Verdict::Pass {
+        not_run.clear();
+    }
     RunVerdict {
         verdict,
         gates,
@@ -76,5 +84,6 @@ fn joined(plan: &Plan, parts: &[RunVerdict]) -> RunVerdict {
         saved_s: parts.iter().map(|part| part.saved_s).sum(),
         // Every machine has ended.
         decision: Decision::Stop,
+        not_run,
     }
 }

@@ -28,8 +28,8 @@ pub use model::{
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,
-    engine_config, find_root, from_directory, from_inputs, from_record, github_config,
-    github_rules, refuse_unfilled,
+    engine_config, find_root, from_directory, from_inputs, from_record, gates_not_run,
+    github_config, github_rules, refuse_unfilled,
 };
 pub use settings::engines::contenders;
 pub use settings::github::{Comments, Conclusion, DEFAULT_NAME, Forks, GitHubConfig};

@@ -133,6 +133,27 @@ pub fn engine_config(root: &Path) -> Result<(Engine, Host), PlanError> {
     Ok((engine, host::read(&section)?))
 }
 
+/// The gates that each profile of a record's project names and that were not measured.
+pub fn gates_not_run(record: &RunRecord) -> Vec<(String, Vec<String>)> {
+    let mut inputs = record.inputs.iter();
+    let project = inputs.find(|input| input.path == PROJECT_FILE);
+    let named = project.map(|input| {
+        let source = Source {
+            file: PROJECT_FILE,
+            text: &input.text,
+        };
+        project::gates_by_profile(source)
+    });
+    let mut left_out = named.and_then(Result::ok).unwrap_or_default();
+    for (_, gates) in &mut left_out {
+        gates.retain(|gate| !record.gates.contains(gate));
+        gates.sort();
+        gates.dedup();
+    }
+    left_out.retain(|(_, gates)| !gates.is_empty());
+    left_out
+}
+
 /// What `gates/` says of pull requests.
 #[derive(Clone, Debug)]
 pub struct GitHubRules {

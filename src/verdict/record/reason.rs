@@ -232,8 +232,9 @@ pub struct Voids {
     /// Index of the request in its workload.
     pub index: u32,
     pub workload: String,
-    /// Position of its launch.
+    /// Position of its launch, and its arm.
     pub launch: u32,
+    pub arm: Arm,
     pub detail: String,
 }
 
@@ -449,6 +450,8 @@ pub enum Advice {
     /// The change is beyond the margin, and so few launches that nobody calibrated cannot fail: `blocks` can.
     /// `None`: more than the profile has.
     FewLaunches { blocks: Option<u32> },
+    /// The change is beyond the margin by its interval, and neither the looks nor the run's checks together show it.
+    NotShown,
     /// Even if all were right.
     MoreCases { cases: u64, needed: f64 },
 }

@@ -143,6 +143,8 @@ pub struct RunVerdict {
     /// Seconds of measuring that stopping early spared, against all that could tell anything within the budget.
     pub saved_s: f64,
     pub decision: Decision,
+    /// Of a pass: gates of the project's profiles that did not run, by profile.
+    pub not_run: Vec<(String, Vec<String>)>,
 }
 
 /// What the sequential procedure wants next.

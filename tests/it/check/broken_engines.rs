@@ -132,10 +132,49 @@ fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() 
 
 /// A server of files is the engine: it takes no POST.
 fn serve_files(project: &Project) {
+    serve(
+        project,
+        r#"["python3", "-m", "http.server", "{port}", "--bind", "127.0.0.1"]"#,
+    );
+}
+
+fn serve(project: &Project, words: &str) {
     let config = project.read("gates/gate.toml");
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
-    let files = r#"serve = ["python3", "-m", "http.server", "{port}", "--bind", "127.0.0.1"]"#;
-    project.write("gates/gate.toml", &config.replace(serve, files));
+    let words = format!("serve = {words}");
+    project.write("gates/gate.toml", &config.replace(serve, &words));
+}
+
+#[test]
+fn an_engine_that_takes_another_port_is_told_which() {
+    // A busy machine may need longer until the server listens.
+    let heard = [2, 8, 32, 128].iter().any(|seconds| {
+        let project = Project::without_build();
+        project.edit(
+            "gates/gate.toml",
+            "ready_timeout = \"60 s\"",
+            &format!("ready_timeout = \"{seconds} s\""),
+        );
+        serve(
+            &project,
+            r#"["sh", "-c", "exec python3 -u -m http.server 0 --bind 127.0.0.1", "{port}"]"#,
+        );
+        let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+        assert_eq!(project.leftovers(), [0; 0]);
+        let said = fixture::unwrapped(&ended.stdout);
+        let Some((_, port)) = said.split_once("| Serving HTTP on 127.0.0.1 port ") else {
+            return false;
+        };
+        let port = port.split(' ').next().unwrap();
+        let told =
+            format!("where `{{port}}` in `serve` told the engine to; it listens on port {port}");
+        assert!(
+            said.contains("nothing listens on 127.0.0.1:") && said.contains(&told),
+            "{said}"
+        );
+        true
+    });
+    assert!(heard, "the server never listened");
 }
 
 #[test]
@@ -224,5 +263,11 @@ fn an_engine_inherits_no_secret() {
     let ended = Ended::of(&command.output().unwrap()).expect(5);
     assert!(!ended.stdout.contains("s3cret"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("its log ends"), "{}", ended.stdout);
+    assert!(
+        ended
+            .stdout
+            .contains("the log of launch 0 (head) ends:\n  | "),
+        "{}",
+        ended.stdout
+    );
 }

@@ -124,7 +124,9 @@ fn tests_that_passed_in_base_are_named() {
         &ended,
         &[
             "broken tests 3 cases",
-            "api::b fails (1 != 2); api::c is skipped; api::d is missing",
+            "· api::b fails (1 != 2)",
+            "· api::c is skipped",
+            "· api::d is missing",
             "failed tests 3 cases (base 1 case)",
             "1 test fails in base too: api::old",
         ],

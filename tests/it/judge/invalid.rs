@@ -137,7 +137,7 @@ fn crashes_of_both_arms_or_of_base_are_invalid() {
     expect_invalid(
         &both,
         "launch-failed",
-        "both arms failed: launch 0 (base) crashed",
+        "both arms failed: launch 0 (base) and launch 1 (head) crashed: signal 11",
     );
     let base = spoiled(|l| {
         if l.position == 0 {
@@ -158,7 +158,7 @@ fn requests_that_head_left_before_base_was_launched_blame_nobody() {
     expect_invalid(
         &interleaved(vec![head]),
         "void-samples",
-        "head failed to answer: 1 × status; first: request 3 of gate/work in launch 1 (why), and base was not launched",
+        "head failed to answer: 1 × status; first: request 3 of gate/work in launch 1 of head (why), and base was not launched",
     );
 }
 
@@ -177,7 +177,7 @@ fn void_samples_by_who_is_to_blame() {
         &head,
         Verdict::Fail,
         "reliability",
-        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 (why); base answered all requests in 1 launch",
+        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 of head (why); base answered all requests in 1 launch",
     );
     assert_eq!(got.decision, Decision::Stop);
     expect_invalid(

@@ -42,6 +42,29 @@ fn a_regression_fails_with_its_numbers() {
     );
 }
 
+/// Below the ceiling it is too: the launches that could pass it are fewer than those that can fail it.
+#[test]
+fn what_lies_beyond_the_margin_does_not_pass_before_it_can_fail() {
+    let (plan, launches) = (tpot_plan(), tpot_blocks(6, 0.02, 0.001));
+    let four = expect(
+        &plan,
+        &interleaved(launches[..8].to_vec()),
+        Verdict::Inconclusive,
+        "undecided",
+        "TPOT 20 → 20.41 ms: +2.04 % [+1.82, +2.25]: beyond the margin of 1 % by its interval, so it does not pass; and not \
+         shown well enough to fail (p = 1.00; needs ≤ 0.02) by 4 + 4 launches; so few launches may all be in one of two modes \
+         by chance, and do not fail: 6 + 6 can, and fewer after `gate calibrate`",
+    );
+    assert_eq!(four.decision, Decision::ContinueTo { blocks: 6 });
+    assert_eq!(
+        summary(&four),
+        "Decoding is 2.04 % [1.82, 2.25] slower, but 4 + 4 launches are too few to fail (gate/tpot)"
+    );
+    let six = interleaved(launches.clone());
+    let failed = judge(&plan, &six);
+    assert_eq!(first(&failed).verdict, Verdict::Fail);
+}
+
 #[test]
 fn between_margin_and_ceiling_it_goes_on_to_the_cap() {
     let (plan, launches) = (tpot_plan(), tpot_blocks(16, 0.02, 0.02));
@@ -238,7 +261,7 @@ fn the_looks_share_the_budget_as_the_plan_says() {
     let verdict = |spending: Spending, change: f64| {
         let mut plan = tpot_plan();
         plan.design.spending = spending;
-        let got = judge(&plan, &interleaved(tpot_blocks(4, change, 0.003)));
+        let got = judge(&plan, &interleaved(tpot_blocks(4, change, 0.006)));
         (got.verdict, first(&got).p_pass.unwrap())
     };
     let mut found = [0; 3];
@@ -282,4 +305,39 @@ fn a_pass_shows_the_numbers_that_decided_it() {
         later.interval.is_some_and(|(_, high)| high < 0.03),
         "{later:?}"
     );
+}
+
+#[test]
+fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
+    let said = |profiles: &str| {
+        let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+        let text = format!("[profile.quick]\n{profiles}");
+        session.gates = vec!["gate".into()];
+        session.inputs = vec![Input {
+            path: "gates/gate.toml".into(),
+            text,
+        }];
+        let verdict = judge(&tpot_plan(), &session);
+        report::terminal(&session, &verdict, View::default())
+    };
+    let passed = "1 check of 1 gate passed; a change of gate/tpot below 2 % may go\n              unseen (of that size it is shown in 19 of 20 runs)";
+    for (profiles, more) in [
+        ("looks = [4]", ""),
+        ("gates = [\"gate\"]", ""),
+        (
+            "gates = [\"gate\"]\n[profile.full]\ngates = [\"users\", \"gate\", \"e2e\"]",
+            "; not run: e2e,\n              users (of profile full)",
+        ),
+        (
+            "gates = [\"x\"]\n[profile.b]\ngates = [\"y\"]",
+            "; not run: x, y",
+        ),
+        // No name of a gate.
+        ("gates = [\"x](http://h)\"]", ""),
+        ("no TOML", ""),
+    ] {
+        let text = fixture::unwrapped(&said(profiles));
+        let expect = fixture::unwrapped(&format!("{passed}{more}"));
+        assert!(text.ends_with(&expect), "{profiles}\n{text}");
+    }
 }

@@ -20,15 +20,15 @@ mod tails;
 mod waivers;
 
 use fixture::records::{record, tpot_blocks};
-use infergate::report::{notes, sentence, summary};
+use infergate::report::{self, View, notes, sentence, summary};
 use verdict::judge::{judge, launch_values};
 use verdict::plan::{
     GoldenCase, GoldenToken, Goldens, Plan, Rule, Session, Slo, Spending, TaskCase, Tasks,
     WorkloadKind,
 };
 use verdict::record::{
-    Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Launch, Metric, RunRecord, RunVerdict,
-    Sample, Statistic, StoredBase, TokenLogprob, Verdict, Void, VoidRule,
+    Arm, CheckVerdict, Comparison, Decision, Ending, Exit, Input, Launch, Metric, RunRecord,
+    RunVerdict, Sample, Statistic, StoredBase, TokenLogprob, Verdict, Void, VoidRule,
 };
 
 pub(crate) fn first(verdict: &RunVerdict) -> &CheckVerdict {

@@ -213,7 +213,7 @@ async fn launch(
     };
     let engine = &lane.plan.engine;
     let out = lane.results.directory();
-    let mut host = ArmHost::new(engine, &arms, workspace, root, out, clock)?;
+    let mut host = ArmHost::new(engine, &arms, workspace, root, out, clock, on_event)?;
     let protocol = Protocol {
         plan: &lane.plan,
         seed: lane.record.seed,

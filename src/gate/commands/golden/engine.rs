@@ -35,7 +35,7 @@ pub async fn ask(
         is_head_a_commit: false,
     };
     let clock = SessionClock::start();
-    let mut host = ArmHost::new(engine, &arms, workspace, root, root, &clock)?;
+    let mut host = ArmHost::new(engine, &arms, workspace, root, root, &clock, on_event)?;
     let line = "starting the engine".to_owned();
     on_event(Event::Step { line });
     let started = host

@@ -3,17 +3,17 @@
 //! Main type: [`Found`]. Only loopback ports that inference servers use, or the user's own, are asked, and only with requests
 //! that any client sends.
 
+use super::secrets;
+use crate::launch::Sockets;
 use crate::presets::Seen;
-use crate::report::redact;
 use client::{Endpoint, post, scrape};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 use verdict::record::is_ignorable;
 
@@ -74,7 +74,7 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
     let (model, engine) = named(&models)?;
     let command = command_of(port);
     // A path leads to files, which nobody but this user may choose.
-    if model.starts_with('/') && command.is_none() {
+    if is_path_elsewhere(&model) && command.is_none() {
         return None;
     }
     endpoint.model.clone_from(&model);
@@ -91,6 +91,12 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
         seen,
         folder: command.map(|(_, folder)| folder),
     })
+}
+
+/// Whether a model's name leads out of the project.
+fn is_path_elsewhere(model: &str) -> bool {
+    let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    !Path::new(model).components().all(is_inside)
 }
 
 /// The first model of `/v1/models`, and the engine by its `owned_by`.
@@ -115,20 +121,24 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
 /// Sends up to five short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
+    let messages = json!([{"role": "user", "content": "Hello"}]);
+    let chat = json!({"model": model, "messages": messages, "max_tokens": 1});
+    let chats = post(endpoint, "/v1/chat/completions", &chat).await.is_ok();
     let asked = json!({
         "model": model, "prompt": "Hello", "max_tokens": TOKENS, "min_tokens": TOKENS, "ignore_eos": true,
         "temperature": 0, "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
     });
     let Ok(stream) = post(endpoint, "/v1/completions", &asked).await else {
-        let messages = json!([{"role": "user", "content": "Hello"}]);
-        let chat = json!({"model": model, "messages": messages, "max_tokens": 1});
-        let chat = post(endpoint, "/v1/chat/completions", &chat).await.is_ok();
         return Seen {
-            chat,
+            chats,
             ..Seen::default()
         };
     };
-    let mut can = shown(&stream);
+    let mut can = Seen {
+        completes: true,
+        chats,
+        ..shown(&stream)
+    };
     for last in [30_000_u32, 1_000, 300] {
         let prompt = json!({"model": model, "prompt": [last], "max_tokens": 1});
         if post(endpoint, "/v1/completions", &prompt).await.is_ok() {
@@ -168,7 +178,7 @@ fn shown(stream: &str) -> Seen {
 
 /// Fills in how the server was started, and what of the tree the command names.
 fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Path)) -> Seen {
-    let command = rewritten(words, port);
+    let command = with_port(&secrets::hidden(words), port);
     let has_cargo = root.join("Cargo.toml").is_file();
     let of_tree = |word: &String| {
         let path = folder
@@ -201,20 +211,10 @@ fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Pat
 
 /// The command line of the process that listens on a port, and its folder, as far as this user may see them (proc(5)).
 fn command_of(port: u16) -> Option<(Vec<String>, PathBuf)> {
-    let sockets = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        text.lines()
-            .filter_map(|line| listening(line, port))
-            .collect::<Vec<_>>()
-    });
-    let sockets: HashSet<String> = sockets.concat().into_iter().collect();
+    let sockets = Sockets::read();
     let holds = |process: &fs::DirEntry| {
-        let links = fs::read_dir(process.path().join("fd"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let mut links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
-        links.any(|link| link.to_str().is_some_and(|link| sockets.contains(link)))
+        let pid = process.file_name().to_str().and_then(|it| it.parse().ok());
+        pid.is_some_and(|pid| sockets.ports(pid).contains(&port))
     };
     // Another user's words are not to be started by this one.
     let ours = geteuid().as_raw();
@@ -232,97 +232,15 @@ fn command_of(port: u16) -> Option<(Vec<String>, PathBuf)> {
     (!words.is_empty()).then_some((words, folder))
 }
 
-/// The socket of a line of `/proc/net/tcp` that listens on this port.
-fn listening(line: &str, port: u16) -> Option<String> {
-    const LISTEN: &str = "0A";
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (_, at) = fields.get(1)?.rsplit_once(':')?;
-    let is_it = u16::from_str_radix(at, 16).ok()? == port && *fields.get(3)? == LISTEN;
-    is_it.then(|| Some(format!("socket:[{}]", fields.get(9)?)))?
-}
-
-/// `{port}` for the port. What may be a secret is left out: a gate file is committed.
-fn rewritten(words: &[String], port: u16) -> Vec<String> {
+/// `{port}` for the port.
+fn with_port(words: &[String], port: u16) -> Vec<String> {
     let port = port.to_string();
-    // Whether the words up to the next option are a secret option's.
-    let mut is_secret = false;
-    let mut rewritten = Vec::new();
-    for word in words {
-        let is_option = word.starts_with('-');
-        let kept = match word.split_once('=') {
-            Some((name, _)) if names_secret(name) => format!("{name}={HIDDEN}"),
-            _ if (is_secret && !is_option) || is_secret_itself(word) => HIDDEN.to_owned(),
-            // A header, `X-Api-Key: …`.
-            _ if is_secret_header(word) => HIDDEN.to_owned(),
-            _ if *word == port => "{port}".to_owned(),
-            _ => match word.strip_suffix(&port) {
-                Some(before) if before.ends_with(['=', ':']) => format!("{before}{{port}}"),
-                _ => word.clone(),
-            },
-        };
-        is_secret = match is_option {
-            true => names_secret(word) && !word.contains('='),
-            false => is_secret,
-        };
-        rewritten.push(kept);
-    }
-    rewritten
-}
-
-/// Replaces a secret in a gate file.
-const HIDDEN: &str = "FILL-IN";
-
-/// True if an option or a variable of this name holds a secret. Options that count tokens do not.
-fn names_secret(name: &str) -> bool {
-    const COUNTS: [&str; 6] = [
-        "max-tokens",
-        "max-num-batched-tokens",
-        "max-model-tokens",
-        "kv-tokens",
-        "max-total-tokens",
-        "tokenizer",
-    ];
-    const SECRETS: [&str; 7] = [
-        "key",
-        "token",
-        "secret",
-        "passw",
-        "auth",
-        "credential",
-        "bearer",
-    ];
-    let name = name
-        .trim_start_matches('-')
-        .to_lowercase()
-        .replace('_', "-");
-    let is_count = COUNTS.iter().any(|count| name.starts_with(count));
-    !is_count && SECRETS.iter().any(|secret| name.contains(secret))
-}
-
-fn is_secret_header(word: &str) -> bool {
-    let name = word.split_once(':').map(|(name, _)| name);
-    name.is_some_and(|name| !name.contains('/') && names_secret(name))
-}
-
-/// A value that holds a secret whatever its option: an address with a password, a header, JSON with a key.
-fn is_secret_itself(word: &str) -> bool {
-    let lower = word.to_lowercase();
-    let is_named = [
-        "authorization",
-        "bearer ",
-        "api_key",
-        "api-key\"",
-        "apikey",
-        "\"token\"",
-        "password",
-    ]
-    .iter()
-    .any(|name| lower.contains(name));
-    let has_user = word.split_once("://").is_some_and(|(_, rest)| {
-        let host = rest.split('/').next().unwrap_or_default();
-        host.contains('@')
+    let replaced = words.iter().map(|word| match word.strip_suffix(&port) {
+        Some("") => "{port}".to_owned(),
+        Some(before) if before.ends_with(['=', ':']) => format!("{before}{{port}}"),
+        _ => word.clone(),
     });
-    has_user || (is_named && !word.starts_with('-')) || redact(word) != word
+    replaced.collect()
 }
 
 #[cfg(test)]
@@ -330,48 +248,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_keeps_its_words_but_port_and_secrets() {
+    fn a_command_gets_a_place_for_its_port() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let check = |command: &str, expect: &str| {
-            assert_eq!(rewritten(&words(command), 8000), words(expect), "{command}");
-        };
-        check("python s.py --port 8000", "python s.py --port {port}");
-        check(
-            "s --port=8000 --host 127.0.0.1:8000",
-            "s --port={port} --host 127.0.0.1:{port}",
-        );
-        check("s --context 18000 -n 80001", "s --context 18000 -n 80001");
-        check(
-            "s --api-key abc --max-tokens 5",
-            "s --api-key FILL-IN --max-tokens 5",
-        );
-        check("s --hf-token=abc", "s --hf-token=FILL-IN");
-        check(
-            "s --api-key a b --port 8000",
-            "s --api-key FILL-IN FILL-IN --port {port}",
-        );
-        check(
-            "s --enable-auth --port 8000",
-            "s --enable-auth --port {port}",
-        );
-        check(
-            "s --auth-tokens x api_key=abc",
-            "s --auth-tokens FILL-IN api_key=FILL-IN",
-        );
-        check("s --proxy http://a:b@c/d", "s --proxy FILL-IN");
-        check(
-            "s --tokenizer t --kv-tokens 9",
-            "s --tokenizer t --kv-tokens 9",
-        );
-    }
-
-    #[test]
-    fn a_listening_socket_is_found_by_its_port() {
-        let line = "   0: 0100007F:1F40 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0 0 4321 1 0 100 0 0 10 0";
-        assert_eq!(listening(line, 8000).as_deref(), Some("socket:[4321]"));
-        assert_eq!(listening(line, 8001), None);
-        assert_eq!(listening(&line.replace(" 0A ", " 01 "), 8000), None);
-        assert_eq!(listening("sl local_address", 8000), None);
+        for (command, expect) in [
+            ("python s.py --port 8000", "python s.py --port {port}"),
+            (
+                "s --port=8000 --host 127.0.0.1:8000",
+                "s --port={port} --host 127.0.0.1:{port}",
+            ),
+            ("s --context 18000 -n 80001", "s --context 18000 -n 80001"),
+        ] {
+            assert_eq!(with_port(&words(command), 8000), words(expect));
+        }
     }
 
     #[test]
@@ -394,6 +282,9 @@ mod tests {
         assert_eq!(of("me"), Some(("m".into(), None)));
         assert_eq!(named("{\"data\":[{\"id\":\"a\\nb\"}]}"), None);
         assert_eq!(named("<html>"), None);
+        let elsewhere =
+            ["/etc", "../x", "a/../../x", "Qwen/Qwen3-0.6B", "m.gguf"].map(is_path_elsewhere);
+        assert_eq!(elsewhere, [true, true, true, false, false]);
         assert_eq!(named("{\"data\":[{\"id\":\"--config=x\"}]}"), None);
     }
 }

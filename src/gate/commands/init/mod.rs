@@ -1,6 +1,8 @@
 //! `gate init`: writes gates for an engine, as a start to be edited.
 
 mod found;
+mod notes;
+mod secrets;
 
 use crate::cli::runtime::block_on;
 use crate::cli::{Exit, output};
@@ -11,6 +13,7 @@ use anyhow::Context;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use found::Found;
+use notes::CONFIG;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -111,6 +114,12 @@ pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
     )
 }
 
+fn tell(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        output::note(&note);
+    }
+}
+
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
     let of_tree = presets::engine_of(read);
@@ -147,7 +156,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    tell_found(name, of_tree, running);
+    tell(notes::engine(name, of_tree, running));
     let filled = running.filter(|_| name == CUSTOM);
     let filled = filled.map(|it| {
         let seen = match is_built {
@@ -155,14 +164,16 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
             false => it.seen.as_started(),
         };
         let (engine, build) = presets::custom(preset.engine(), &seen);
-        (engine, build, seen.tells_cached)
+        (engine, build, seen)
     });
     let preset = match &filled {
-        Some((engine, build, tells_cached)) => {
-            preset.with_engine(engine, build.as_deref(), *tells_cached)
+        Some((engine, build, seen)) => {
+            tell(notes::abilities(seen));
+            preset.with_engine(engine, build.as_deref(), (seen.tells_cached, seen.chats))
         }
         None => preset,
     };
+    tell([notes::profiles(preset)]);
     let model = match running.filter(|_| args.model.is_none()) {
         Some(running) if !preset.holds_its_example() => running.model.clone(),
         Some(running) => own_model(args, preset, running)?,
@@ -171,54 +182,18 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let files = preset.files(&model, is_built);
     write_all(&args.dir, &files)?;
     if let Some(running) = running.filter(|_| name != CUSTOM) {
-        tell_left_out(&running.seen.command, &files[0].text);
+        tell(notes::left_out(&running.seen.command, &files[0].text));
     }
-    if running.is_none() {
-        tell_example(args, preset);
+    if running.is_none() && args.model.is_none() {
+        tell([notes::example(preset)]);
     }
-    let is_custom = preset.name == CUSTOM;
-    if is_built && !is_custom && of_tree != Some(preset.name) {
-        output::note(&format!(
-            "this tree does not look like {name}'s own: let [engine.build] in {CONFIG} say how {name} is built from it, \
-             or remove the table and compare with main's stored sessions (`gate check --base stored`)",
-            name = preset.name
-        ));
+    if is_built {
+        tell(notes::other_tree(preset, of_tree));
     }
-    tell_next(args, preset, files[0].text.contains("FILL"));
-    output::note(match is_built {
-        true => {
-            "next: read gates/gate.toml, run `gate doctor`, and commit gates/ to the default branch. Then `gate check` on a \
-             branch with a change compares it with main; without a change it is an A/A run"
-        }
-        false => {
-            "next: read gates/gate.toml, then `gate check`: an A/A run, since outside of a git repository there is \
-             nothing to compare with; `gate check --head-arg=ARG` compares with what a further argument makes of it"
-        }
-    });
+    let is_incomplete = files[0].text.contains("FILL");
+    tell(notes::to_do(args.model.as_deref(), preset, is_incomplete));
+    tell([notes::next(is_built, running)]);
     Ok(Exit::Pass)
-}
-
-/// Which engine was chosen, and why.
-fn tell_found(name: &str, of_tree: Option<&str>, running: Option<&Found>) {
-    let Some(running) = running else {
-        let why = match of_tree == Some(name) {
-            true => ", by the files of this tree",
-            false => "",
-        };
-        output::note(&format!("engine: {name}{why}"));
-        return;
-    };
-    let Found {
-        port, model, seen, ..
-    } = running;
-    let started = match seen.command.as_slice() {
-        [] => String::new(),
-        words => format!(", started by `{}`", words.join(" ")),
-    };
-    output::note(&format!(
-        "engine: {name}; a server answers on port {port} with the model `{model}`{started}. Stop it before you measure: it \
-         takes the memory and the processors that the gate's engines need"
-    ));
 }
 
 /// The model of a running engine whose program holds one: the directory that its command names, or the one in the program.
@@ -261,39 +236,6 @@ fn model_option(words: &[String]) -> Option<&str> {
         })
 }
 
-fn tell_left_out(words: &[String], config: &str) {
-    let left_out = left_out(words, config);
-    if !left_out.is_empty() {
-        output::note(&format!(
-            "not taken over from its command: {}; add to `serve` in {CONFIG} what the gates' engine needs",
-            left_out.join(", ")
-        ));
-    }
-}
-
-/// Options of a running engine's command that the engine of the gate file is started without, or with another value. Only
-/// the model's name is written otherwise.
-fn left_out<'a>(words: &'a [String], config: &str) -> Vec<&'a str> {
-    const MODEL: [&str; 2] = ["--model", "-m"];
-    let serve = config.lines().find(|line| line.starts_with("serve = "));
-    let is_written = |word: &str| serve.is_some_and(|it| it.contains(&format!("\"{word}\"")));
-    let is_option = |word: &str| {
-        let name = word.trim_start_matches('-');
-        name.len() < word.len() && name.starts_with(|c: char| c.is_ascii_alphabetic())
-    };
-    let options = words.iter().enumerate().filter(|(_, word)| is_option(word));
-    let left_out = options.filter_map(|(at, word)| {
-        let next = words.get(at + 1).filter(|next| !is_option(next));
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word.as_str(), next.map(String::as_str)),
-        };
-        let is_taken = is_written(name) && (MODEL.contains(&name) || value.is_none_or(is_written));
-        (!is_taken).then_some(name)
-    });
-    left_out.collect()
-}
-
 /// Gates where there are none yet, workflows, and the rules for labels where there are none yet.
 fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
     let dir = &args.dir;
@@ -323,8 +265,11 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
         }
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
-            tell_example(args, preset);
-            tell_next(args, preset, preset.name == CUSTOM);
+            if args.model.is_none() {
+                tell([notes::example(preset)]);
+            }
+            let is_incomplete = preset.name == CUSTOM;
+            tell(notes::to_do(args.model.as_deref(), preset, is_incomplete));
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None
@@ -347,8 +292,6 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
     }
     Ok(Exit::Pass)
 }
-
-const CONFIG: &str = "gates/gate.toml";
 
 /// What becomes of the workflows' runs.
 const NO_BUILD: &str = "without a table [engine.build] in gates/gate.toml no commit can be measured, and every run \
@@ -431,30 +374,6 @@ fn model<'a>(args: &'a InitArgs, preset: Preset<'a>) -> Result<&'a str, Error> {
         preset.name,
         args.dir.join(model).display()
     )))
-}
-
-fn tell_example(args: &InitArgs, preset: Preset<'_>) {
-    if args.model.is_none() {
-        let example = preset.example;
-        output::note(&format!(
-            "the model `{example}` is an example: set it in {CONFIG}, or start anew with --model"
-        ));
-    }
-}
-
-/// What is left to do by hand.
-fn tell_next(args: &InitArgs, preset: Preset<'_>, is_incomplete: bool) {
-    if is_incomplete {
-        output::note(&format!(
-            "complete {CONFIG} where it says FILL IN; or remove gates/, start the engine, and let `gate init --port PORT` read \
-             its start command and its abilities"
-        ));
-    }
-    let model = args.model.as_deref().unwrap_or(preset.example);
-    output::note(&format!(
-        "for the gate e2e make goldens with `{}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}",
-        preset.golden_command(model)
-    ));
 }
 
 /// Writes all files or none, and names each.
@@ -551,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_engines_model_is_written_and_what_is_not_is_told() {
+    fn a_running_engines_model_is_read_off_its_command() {
         let command = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         for (text, model) in [
             ("gate serve --model m/q --port {port}", Some("m/q")),
@@ -561,12 +480,5 @@ mod tests {
         ] {
             assert_eq!(model_option(&command(text)), model, "{text}");
         }
-        let words = command("gate serve --model m/q --window=9 --threads 1 --port {port}");
-        let config = "[engine]\nserve = [\"gate\", \"serve\", \"--model\", \"m/q\", \"--port\", \"{port}\"]\n";
-        assert_eq!(left_out(&words, config), ["--window", "--threads"]);
-        let words = command("llama-server -m other -ngl 99 -np 8 --port {port} --mlock");
-        let config =
-            "serve = [\"llama-server\", \"-m\", \"q\", \"-np\", \"1\", \"--port\", \"{port}\"]\n";
-        assert_eq!(left_out(&words, config), ["-ngl", "-np", "--mlock"]);
     }
 }

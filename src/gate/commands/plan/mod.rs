@@ -226,11 +226,16 @@ fn gate_table(layout: &Layout) -> String {
             (cost.group + 1).to_string(),
             seconds(cost.seconds().map(|spent| spent.start_s)),
             seconds(cost.seconds().map(|spent| spent.work_s)),
-            seconds(Some(plan::least_s(gate))),
+            seconds(Some(plan::least_s(gate)).filter(|least| *least > 0.0)),
             source(&cost.source),
         ]
     });
     text.push_str(&table(&header, rows.collect()));
+    if layout.costs.iter().all(|cost| cost.seconds().is_none()) {
+        text.push_str(
+            "\na first run on this machine, or `gate baseline pull`, shows how long each takes\n",
+        );
+    }
     text
 }
 

@@ -245,6 +245,7 @@ mod tests {
             launches: 0,
             saved_s: 0.0,
             decision: verdict::record::Decision::Stop,
+            not_run: Vec::new(),
         };
         let record = include_str!("../../../../tests/data/run-v1.json");
         let mut record: RunRecord = serde_json::from_str(record).unwrap();

@@ -6,8 +6,8 @@ use super::sentence;
 use super::words::{capital, name_of};
 use verdict::plural::count;
 use verdict::record::{
-    Advice, CheckVerdict, Facts, Hypothesis, Metric, MetricKind, RuleId, RunVerdict, Statistic,
-    Tested, Verdict,
+    Advice, CheckVerdict, Facts, Held, Hypothesis, Metric, MetricKind, RuleId, RunVerdict,
+    Statistic, Tested, Verdict,
 };
 
 /// The sentence; it may quote an engine.
@@ -95,6 +95,23 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
         Facts::Open { before, .. } => &before.facts,
         facts => facts,
     };
+    if let Facts::Limit {
+        held: Held::Unsure, ..
+    } = reason
+    {
+        let (name, head) = (
+            capital(&name_of(check)),
+            numbers::optional(check.head, check.metric.unit()),
+        );
+        let allowed = row::allowed(check);
+        let why = match check.reason.rule {
+            RuleId::AnswersDiffer => "near-ties",
+            _ => "chance",
+        };
+        return Some(format!(
+            "{name}: {head}; the limit is {allowed}, and {why} may explain it"
+        ));
+    }
     let Facts::Tested(Tested {
         hypothesis: Hypothesis::Change { ceiling, .. },
         advice,
@@ -104,7 +121,7 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
         return None;
     };
     let change = check.change.filter(|_| check.interval.is_some())?;
-    if let Some(Advice::FewLaunches { .. }) = advice {
+    if let Some(Advice::FewLaunches { .. } | Advice::NotShown) = advice {
         let (base, head) = check.launches;
         let moved = moved(check, change);
         return Some(format!(

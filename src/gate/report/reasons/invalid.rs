@@ -85,27 +85,34 @@ fn exits(
     base: Option<&Failed>,
     head: Option<&Failed>,
 ) -> String {
-    let how: Vec<String> = base.into_iter().chain(head).map(failed).collect();
-    match (rule, how.as_slice()) {
-        (RuleId::EngineAltered, _) => how.concat(),
-        (RuleId::Reliability, _) => match check.launches.0 {
-            0 => how.concat(),
-            n => format!(
-                "{}; {} of base ended well",
-                how.concat(),
-                count(n, "launch")
-            ),
+    if let (Some(base), Some(head)) = (base, head) {
+        let (what, of_base) = (ending(head), at(base.position, base.arm));
+        let how = match ending(base) == what {
+            true => format!("{of_base} and {} {what}", at(head.position, head.arm)),
+            false => format!("{}; {}", failed(base), failed(head)),
+        };
+        return format!("both arms failed: {how}");
+    }
+    let how = base.or(head).map(failed).unwrap_or_default();
+    match rule {
+        RuleId::EngineAltered => how,
+        RuleId::Reliability => match check.launches.0 {
+            0 => how,
+            n => format!("{how}; {} of base ended well", count(n, "launch")),
         },
-        (_, [base, head]) => format!("both arms failed: {base}; {head}"),
-        _ if base.is_none() => format!(
-            "{}, and base was not launched: nothing to compare with",
-            how.concat()
-        ),
-        _ => format!("{}: nothing to compare with", how.concat()),
+        _ if base.is_none() => {
+            format!("{how}, and base was not launched: nothing to compare with")
+        }
+        _ => format!("{how}: nothing to compare with"),
     }
 }
 
 fn failed(failed: &Failed) -> String {
+    format!("{} {}", at(failed.position, failed.arm), ending(failed))
+}
+
+/// `never became ready: the detail`.
+fn ending(failed: &Failed) -> String {
     let (what, detail) = match &failed.exit {
         Exit::Stopped => ("ended well", ""),
         Exit::NeverReady { detail, .. } => ("never became ready", detail.as_str()),
@@ -114,7 +121,7 @@ fn failed(failed: &Failed) -> String {
         Exit::Altered { detail } => ("was not started", detail.as_str()),
     };
     let colon = if detail.is_empty() { "" } else { ": " };
-    format!("{} {what}{colon}{detail}", at(failed.position, failed.arm))
+    format!("{what}{colon}{detail}")
 }
 
 /// `launch 7 (head)`.
@@ -137,15 +144,17 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
     format!("{arms} failed to answer: {}{end}", listed(voids))
 }
 
-/// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 (the detail)`.
+/// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 of head (the detail)`.
 fn listed(voids: &Voids) -> String {
     let Voids {
         counts,
         index,
         workload,
         launch,
+        arm,
         detail,
     } = voids;
+    let arm = arm.name();
     let mut counts: Vec<_> = counts.iter().map(|(rule, n)| (rule.name(), n)).collect();
     counts.sort_unstable();
     let counts: Vec<String> = counts
@@ -153,7 +162,7 @@ fn listed(voids: &Voids) -> String {
         .map(|(rule, n)| format!("{n} × {rule}"))
         .collect();
     let counts = counts.join(", ");
-    format!("{counts}; first: request {index} of {workload} in launch {launch} ({detail})")
+    format!("{counts}; first: request {index} of {workload} in launch {launch} of {arm} ({detail})")
 }
 
 fn of_launch(

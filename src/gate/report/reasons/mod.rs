@@ -25,6 +25,18 @@ pub fn sentence(check: &CheckVerdict) -> String {
     of(check, &check.reason)
 }
 
+/// What the sentence gives as examples, joined by `; `.
+pub fn examples(check: &CheckVerdict) -> &[String] {
+    let mut facts = &check.reason.facts;
+    while let Facts::Open { before, .. } | Facts::WaiverExpired { before, .. } = facts {
+        facts = &before.facts;
+    }
+    match facts {
+        Facts::Limit { remarks, .. } => remarks,
+        _ => &[],
+    }
+}
+
 /// The reason in words, which may be a part of the check's own.
 fn of(check: &CheckVerdict, reason: &Reason) -> String {
     match &reason.facts {

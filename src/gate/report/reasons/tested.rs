@@ -160,10 +160,19 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
             format!("{subject}, {beyond} (p = {fail}{over}; {behind})")
         }
         Verdict::Pass => format!("{subject}, {within} (p = {pass}; {behind})"),
+        _ if matches!(
+            tested.advice,
+            Some(Advice::FewLaunches { .. } | Advice::NotShown)
+        ) =>
+        {
+            let advice = tested.advice.map_or(String::new(), |it| advise(check, it));
+            format!(
+                "{subject}: {beyond} by its interval, so it does not pass; and not shown well enough to fail ({}) by {behind}{advice}",
+                not_failed(p_fail, tested),
+            )
+        }
         _ => {
-            let advice = tested
-                .advice
-                .map(|advice| format!("; {}", advise(check, advice)));
+            let advice = tested.advice.map(|advice| advise(check, advice));
             format!(
                 "{subject}: not shown to be {beyond} ({}) nor {within} (p = {pass}; needs ≤ {}) by {behind}{}",
                 not_failed(p_fail, tested),
@@ -281,7 +290,7 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
                 None => launches(check),
             };
             format!(
-                "this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
+                "; this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
                 numbers::effect(effect),
                 percent(ceiling)
             )
@@ -292,12 +301,13 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
                 None => "raise the workload's `launches`, or the profile's last look".to_owned(),
             };
             format!(
-                "so few launches may all be in one of two modes by chance, and do not fail: {more}, and fewer after \
+                "; so few launches may all be in one of two modes by chance, and do not fail: {more}, and fewer after \
                  `gate calibrate`"
             )
         }
+        Advice::NotShown => String::new(),
         Advice::MoreCases { cases, needed } => format!(
-            "{} cannot show it even if all are right: {} are needed",
+            "; {} cannot show it even if all are right: {} are needed",
             count(cases, "case"),
             numbers::number(needed)
         ),

@@ -74,6 +74,7 @@ fn counted<'a>(voids: impl Iterator<Item = (&'a Launch, &'a Sample)>) -> Option<
         index: first.index,
         workload: first.workload.clone(),
         launch: launch.position,
+        arm: launch.arm,
         detail: first
             .void
             .as_ref()

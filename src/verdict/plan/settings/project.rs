@@ -60,6 +60,19 @@ pub fn read(source: Source<'_>, profile: &str) -> Result<Project, Diagnostic> {
     })
 }
 
+/// Each profile with the gates that it names; profiles that name none are left out.
+pub fn gates_by_profile(source: Source<'_>) -> Result<Vec<(String, Vec<String>)>, Diagnostic> {
+    let table = source.parse()?;
+    let root = Section::root(source, &table, "");
+    let profiles = root.required("profile")?.section()?.entries();
+    let mut by_profile = Vec::new();
+    for (name, profile) in profiles {
+        let gates = profile.section()?.given("gates", Field::texts)?;
+        by_profile.extend(gates.map(|gates| (name.to_owned(), gates)));
+    }
+    Ok(by_profile)
+}
+
 fn profile_names(root: &Section<'_, '_>) -> Result<Vec<String>, Diagnostic> {
     let entries = root.required("profile")?.section()?.entries();
     Ok(entries.iter().map(|(name, _)| (*name).to_owned()).collect())

@@ -274,10 +274,15 @@ impl OtherAnswers {
 
     /// True if more than half part at once, or nine in ten early, and three or more: near-ties are not that many.
     pub fn are_most(&self) -> bool {
-        let at_once = self.other >= LEAST_OTHER && 2 * self.other > self.all;
-        let early = self.early >= LEAST_OTHER && 10 * self.early >= 9 * self.all;
-        at_once || early
+        are_most(self.other, self.early, self.all)
     }
+}
+
+/// True if of `all` more than half part at once, or nine in ten early, and three or more.
+fn are_most(at_once: usize, early: usize, all: usize) -> bool {
+    let at_once = at_once >= LEAST_OTHER && 2 * at_once > all;
+    let early = early >= LEAST_OTHER && 10 * early >= 9 * all;
+    at_once || early
 }
 
 /// True if a workload has a reference for its answers, which judges them.
@@ -341,10 +346,10 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let of_base = lacking(&base.from_alone, &head.from_alone);
     // A prompt that base itself answers in several ways says nothing on head.
     let varies = |d: &&Difference<'_>| base.from_alone.iter().any(|b| b.prompt == d.prompt);
-    let beside_base = head.from_base.iter().filter(|d| !varies(d));
+    let beside_base: Vec<&Difference<'_>> = head.from_base.iter().filter(|d| !varies(d)).collect();
 
     let mut wrong: Vec<&str> = head.wrong.iter().map(String::as_str).collect();
-    let mut open: Vec<&str> = beside_base.map(|d| d.text.as_str()).collect();
+    let mut open: Vec<&str> = Vec::new();
     let (n, n_base) = (prompts(&own), prompts(&of_base));
     let has_base = base.answers > 0;
     if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
@@ -353,6 +358,11 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         open.extend(head.from_alone.iter().map(|d| d.text.as_str()));
     } else if !has_base || n > n_base {
         open.extend(own.iter().map(|d| d.text.as_str()));
+    }
+    let texts = beside_base.iter().map(|d| d.text.as_str());
+    match head.are_others(&beside_base) {
+        true => wrong.extend(texts),
+        false => open.extend(texts),
     }
     let mut measure = LaunchMeasure {
         at_least: Some(wrong.len() as f64),
@@ -374,8 +384,10 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// An answer that differs from another one to its prompt, where no log-probabilities say why.
 struct Difference<'a> {
     prompt: Prompt<'a>,
-    /// Where the two part.
+    /// Where the two part: at all; within the first token; within the first eighth and 16 tokens.
     place: usize,
+    is_at_once: bool,
+    is_early: bool,
     text: String,
 }
 
@@ -388,6 +400,8 @@ struct Compared<'a> {
     wrong: Vec<String>,
     from_alone: Vec<Difference<'a>>,
     from_base: Vec<Difference<'a>>,
+    /// Prompts that base answered too.
+    in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
     repeated: BTreeSet<Prompt<'a>>,
 }
@@ -397,6 +411,17 @@ impl<'a> Compared<'a> {
     fn mostly_differs(&self) -> bool {
         let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
         2 * prompts(&differing) > self.repeated.len() as u64
+    }
+
+    /// Most prompts part from base's answers so soon that near-ties do not explain it.
+    fn are_others(&self, beside_base: &[&Difference<'_>]) -> bool {
+        let that = |parts: fn(&Difference<'_>) -> bool| {
+            let parting: Vec<&Difference<'_>> =
+                beside_base.iter().copied().filter(|d| parts(d)).collect();
+            prompts(&parting) as usize
+        };
+        let (at_once, early) = (that(|d| d.is_at_once), that(|d| d.is_early));
+        are_most(at_once, early, self.in_base.len())
     }
 
     fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
@@ -429,6 +454,9 @@ impl<'a> Compared<'a> {
         if alone.is_some() {
             self.repeated.insert(Prompt::of(sample));
         }
+        if base.is_some() {
+            self.in_base.insert(Prompt::of(sample));
+        }
         if let Some(wrong) = answers.wrong(sample) {
             self.wrong.push(format!("{place}: {wrong}"));
             return;
@@ -448,6 +476,8 @@ impl<'a> Compared<'a> {
         let difference = Difference {
             prompt: Prompt::of(sample),
             place: at,
+            is_at_once: parts_at_once(other, sample),
+            is_early: parts_within(other, sample, EARLY, EARLY_TOKENS),
             text,
         };
         match is_tie {

@@ -139,6 +139,47 @@ fn many_differences_are_no_near_ties_where_base_has_none() {
     assert_eq!(counts(launch_of(20, 20), None), (20.0, 0.0));
 }
 
+/// Of `all` prompts the first `parting` get another text from the word at `place` on than `text` has, alone and in a batch.
+fn parting(all: usize, parting: usize, place: usize) -> Vec<Sample> {
+    let texts: Vec<String> = (0..all)
+        .map(|prompt| {
+            let word = |at: usize| match prompt < parting && at >= place {
+                true => format!("x{prompt}{at}"),
+                false => format!("w{prompt}{at}"),
+            };
+            (0..40).map(word).collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let texts: Vec<(&str, &str)> = texts.iter().map(|it| (it.as_str(), it.as_str())).collect();
+    pairs(&texts)
+}
+
+#[test]
+fn most_prompts_answered_otherwise_than_in_base_are_no_near_ties() {
+    let wrong = |head: Vec<Sample>| counts(head, Some(parting(8, 0, 0)));
+    // Two answers a prompt.
+    assert_eq!(wrong(parting(8, 8, 0)), (16.0, 16.0));
+    assert_eq!(wrong(parting(8, 5, 0)), (10.0, 10.0));
+    assert_eq!(wrong(parting(8, 4, 0)), (8.0, 0.0));
+    assert_eq!(wrong(parting(8, 8, 5)), (16.0, 16.0));
+    assert_eq!(wrong(parting(8, 7, 5)), (14.0, 0.0));
+    // Late enough for near-ties.
+    assert_eq!(wrong(parting(8, 8, 24)), (16.0, 0.0));
+    // Too few prompts to tell.
+    let two = counts(parting(2, 2, 0), Some(parting(2, 0, 0)));
+    assert_eq!(two, (4.0, 0.0));
+    // Base answers four of the five prompts in several ways.
+    let mut base = parting(5, 0, 0);
+    for (index, sample) in base.iter_mut().enumerate().take(8) {
+        if index % 2 == 1 {
+            sample.text = Some("else".into());
+            sample.text_sha256 = format!("else {index}");
+        }
+    }
+    let varied = counts(parting(5, 5, 0), Some(base));
+    assert_eq!(varied, (2.0, 0.0));
+}
+
 /// Tokens with their probability and that of the token `b` or `a` beside them.
 fn scored(mut sample: Sample, tokens: &[(&str, f64)]) -> Sample {
     let entry = |(token, gap): &(&str, f64)| TokenLogprob {

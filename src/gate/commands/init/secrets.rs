@@ -1,0 +1,138 @@
+//! Secrets in a start command: a gate file is committed, so what may be one is left out.
+
+use crate::report::redact;
+
+/// Replaces a secret in a gate file.
+const HIDDEN: &str = "FILL-IN";
+
+/// The words of a command, with [`HIDDEN`] for what may be a secret.
+pub fn hidden(words: &[String]) -> Vec<String> {
+    // Whether an option that holds a secret came before, without its value; and whether right before.
+    let (mut is_value, mut is_next) = (false, false);
+    let mut hidden = Vec::new();
+    for word in words {
+        let is_option = word.starts_with('-');
+        // `-Abc` may be a value that begins so; `-p` is an option.
+        let is_odd_value = is_next && !word.starts_with("--") && word.len() > 2;
+        if is_value && (!is_option || is_odd_value) {
+            hidden.push(HIDDEN.to_owned());
+            is_next = false;
+            continue;
+        }
+        is_value = is_option && !word.contains('=') && names_secret(word);
+        is_next = is_value;
+        hidden.push(match word.split_once('=') {
+            Some((name, value)) if names_secret(name) || (is_option && is_secret(value)) => {
+                format!("{name}={HIDDEN}")
+            }
+            _ if !is_option && is_secret(word) => HIDDEN.to_owned(),
+            _ => redact(word).into_owned(),
+        });
+    }
+    hidden
+}
+
+/// True if an option, a variable or a header of this name holds a secret. Options that count tokens do not.
+fn names_secret(name: &str) -> bool {
+    const COUNTS: [&str; 6] = [
+        "max-tokens",
+        "max-num-batched-tokens",
+        "max-model-tokens",
+        "kv-tokens",
+        "max-total-tokens",
+        "tokenizer",
+    ];
+    const SECRETS: [&str; 9] = [
+        "key",
+        "token",
+        "secret",
+        "pass",
+        "pwd",
+        "auth",
+        "credential",
+        "bearer",
+        "signature",
+    ];
+    let name = name
+        .trim_start_matches('-')
+        .to_lowercase()
+        .replace('_', "-");
+    let is_count = COUNTS.iter().any(|count| name.starts_with(count));
+    !is_count && SECRETS.iter().any(|secret| name.contains(secret))
+}
+
+/// A value that may hold a secret, whatever its option: an address with a user or a query, a header, JSON with a key.
+fn is_secret(value: &str) -> bool {
+    let address = value.split_once("://").map(|(_, rest)| rest);
+    let has_user = |address: &str| {
+        address
+            .split('/')
+            .next()
+            .is_some_and(|host| host.contains('@'))
+    };
+    if address.is_some_and(|it| has_user(it) || it.contains('?')) {
+        return true;
+    }
+    // `X-Api-Key: …`, `{"api_key": "…"}`, `a=1,token=…`: a name, and what follows.
+    let mut parts = value.split(['=', ':']);
+    parts.next_back();
+    let ends_in_name = |part: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let text = part.trim_end_matches(|c| !is_part(c));
+        let name = text.rsplit(|c| !is_part(c)).next().unwrap_or_default();
+        !part.ends_with(['/', '\\']) && names_secret(name)
+    };
+    parts.any(ends_in_name) || value.to_lowercase().contains("bearer ") || redact(value) != value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_left_out_of_a_command() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let check = |command: &str, expect: &str| {
+            assert_eq!(hidden(&words(command)), words(expect), "{command}");
+        };
+        for unchanged in [
+            "python s.py --port 8000 --host 127.0.0.1:8000",
+            "s --tokenizer t --kv-tokens 9 --max-tokens=5",
+            "s --enable-auth --port 8000 -p 8000",
+            "s --enable-auth -p",
+            "s --model=hf:Qwen/Qwen3 --url=http://127.0.0.1:8000/v1 a=b C:/x",
+            "s --override {\"rope\":1,\"n\":{\"m\":2}}",
+        ] {
+            check(unchanged, unchanged);
+        }
+        for (command, expect) in [
+            (
+                "s --api-key abc --max-tokens 5",
+                "s --api-key FILL-IN --max-tokens 5",
+            ),
+            ("s --hf-token=abc", "s --hf-token=FILL-IN"),
+            (
+                "s --api-key a b --port 8000",
+                "s --api-key FILL-IN FILL-IN --port 8000",
+            ),
+            (
+                "s --auth-tokens x api_key=abc",
+                "s --auth-tokens FILL-IN FILL-IN",
+            ),
+            ("s -x api_key=abc", "s -x api_key=FILL-IN"),
+            ("s --api-key -Abc -x 1", "s --api-key FILL-IN -x 1"),
+            ("s --pass a --db-pwd b", "s --pass FILL-IN --db-pwd FILL-IN"),
+            ("s --proxy http://a:b@c/d", "s --proxy FILL-IN"),
+            ("s --url=http://h/?apikey=v", "s --url=FILL-IN"),
+            ("s --url http://h/?sig=v", "s --url FILL-IN"),
+            ("s --opt=a=1,token=abc", "s --opt=FILL-IN"),
+            ("s -H=X-Api-Key:abc X-Api-Key:abc", "s -H=FILL-IN FILL-IN"),
+            ("s --json {\"api_key\":\"abc\"}", "s --json FILL-IN"),
+            ("s --db=postgres://u@h/d", "s --db=FILL-IN"),
+        ] {
+            check(command, expect);
+        }
+        assert_eq!(hidden(&["Authorization: abc".to_owned()]), ["FILL-IN"]);
+        assert_eq!(hidden(&["x: Bearer abc".to_owned()]), ["FILL-IN"]);
+    }
+}

@@ -1,0 +1,251 @@
+//! Waiting for an engine that starts: until it has generated a token, or will not.
+
+use super::process::Process;
+use super::sockets::Sockets;
+use super::tree;
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+/// How long to wait before a starting engine is asked again, by how long it has taken: at most 0.2 % more, or
+/// 1 ms, since that is the error of its start-up times; and not a thousand times a second for ten minutes.
+fn pause(so_far: Duration) -> Duration {
+    (so_far / 500).clamp(Duration::from_millis(1), Duration::from_millis(50))
+}
+
+/// What servers write, in lower case, where their port is taken.
+const PORT_TAKEN: [&str; 4] = [
+    "address already in use",
+    "address in use",
+    "eaddrinuse",
+    // llama.cpp, which says no more.
+    "couldn't bind http server socket",
+];
+
+/// Time for an engine to end by itself, or to load its model, once probes have found it hopeless.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// When an engine that has not opened its port is looked at for others: most have opened it by then.
+const LOOK: Duration = Duration::from_secs(20);
+
+/// Why an engine generated no token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotReady {
+    pub said: String,
+    /// Waiting does not help.
+    pub is_hopeless: bool,
+}
+
+/// Why an engine never became ready.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct StartError {
+    pub detail: String,
+    pub log_tail: String,
+    /// The process was gone.
+    pub ended: bool,
+}
+
+impl StartError {
+    fn of(process: &Process, detail: String, ended: bool) -> Self {
+        Self {
+            detail,
+            log_tail: process.log_tail(),
+            ended,
+        }
+    }
+
+    /// Whether the engine ended and says that its port was taken.
+    fn says_its_port_is_taken(&self) -> bool {
+        let log = self.log_tail.to_ascii_lowercase();
+        self.ended && PORT_TAKEN.iter().any(|words| log.contains(words))
+    }
+
+    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
+    /// is a race which somebody else won, and says nothing about the engine. Its word alone is not enough: with the engine
+    /// gone, somebody else must have the port.
+    pub fn lost_its_port(&self, port: u16) -> bool {
+        self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
+    }
+}
+
+/// Moments of a start.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready {
+    pub spawned: Instant,
+    pub port_open: Instant,
+    /// The probe that was answered with a token was sent.
+    pub asked: Instant,
+    /// A token was generated.
+    pub ready: Instant,
+}
+
+/// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes have
+/// found for some seconds that waiting does not help. `elsewhere` hears of ports that the engine listens on instead of
+/// `address`, once, after some seconds.
+pub async fn await_ready<F, Fut>(
+    process: &mut Process,
+    address: SocketAddr,
+    within: Duration,
+    probe: F,
+    elsewhere: impl Fn(&str),
+) -> Result<Ready, StartError>
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = Result<(), NotReady>>,
+{
+    let spawned = process.spawned();
+    let mut is_told = false;
+    let mut port_open = None;
+    let mut said = None;
+    let mut hopeless: Option<Instant> = None;
+    while spawned.elapsed() < within {
+        if let Some(status) = process.exited() {
+            let detail = format!("the engine ended at its start ({status})");
+            return Err(StartError::of(process, detail, true));
+        }
+        // Another server may hold the port, and this engine end for want of it.
+        if hopeless.is_some_and(|since| since.elapsed() >= PATIENCE) {
+            return Err(StartError::of(process, said.unwrap_or_default(), false));
+        }
+        if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
+            port_open = Some(Instant::now());
+        }
+        if let Some(port_open) = port_open {
+            let left = within.saturating_sub(spawned.elapsed());
+            let asked = Instant::now();
+            match timeout(left, probe()).await {
+                // Somebody else may have taken the port and answer there.
+                Ok(Ok(())) if process.exited().is_none() => {
+                    return Ok(Ready {
+                        spawned,
+                        port_open,
+                        asked,
+                        ready: Instant::now(),
+                    });
+                }
+                Ok(Ok(())) => {}
+                Ok(Err(answer)) => {
+                    let since = hopeless.filter(|_| answer.is_hopeless);
+                    hopeless = answer
+                        .is_hopeless
+                        .then(|| since.unwrap_or_else(Instant::now));
+                    said = Some(answer.said);
+                }
+                // The deadline cuts the last probe off: what an earlier one was told says more.
+                Err(_) => {}
+            }
+        }
+        if port_open.is_none() && !is_told && spawned.elapsed() >= LOOK {
+            is_told = true;
+            if let Some(closed) = closed_but_for(process, address) {
+                elsewhere(&closed);
+            }
+        }
+        sleep(pause(spawned.elapsed())).await;
+    }
+    let said = said.unwrap_or_else(|| match port_open {
+        None => closed_but_for(process, address)
+            .unwrap_or_else(|| format!("nothing listens on {address}")),
+        Some(_) => "the probe got no answer".to_owned(),
+    });
+    let detail = format!(
+        "the engine generated no token within {} s (engine.ready_timeout): {said}",
+        within.as_secs_f64()
+    );
+    Err(StartError::of(process, detail, false))
+}
+
+/// Says that nothing listens on `address`, and which ports the process or its children listen on. They are not asked: an
+/// engine's parts speak to each other over some.
+fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
+    let sockets = Sockets::read();
+    let below = tree::below(process.pid(), &[]);
+    let mut ports: Vec<u16> = below
+        .iter()
+        .flat_map(|id| sockets.ports(id.pid))
+        .filter(|port| *port != address.port())
+        .collect();
+    ports.sort_unstable();
+    ports.dedup();
+    let named: Vec<String> = ports.iter().map(u16::to_string).collect();
+    let word = if ports.len() == 1 { "port" } else { "ports" };
+    (!ports.is_empty()).then(|| {
+        format!(
+            "nothing listens on {address}, where `{{port}}` in `serve` told the engine to; it listens on {word} {}",
+            named.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NotReady, StartError, await_ready};
+    use crate::launch::{Process, Start};
+    use std::cell::Cell;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    /// The deadline cuts off a probe that hangs; what the engine said before is not lost.
+    #[test]
+    fn a_probe_that_hangs_does_not_hide_an_earlier_answer() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let error = runtime.block_on(async {
+            let mut process = Process::spawn(&Start {
+                command: &["sleep".to_owned(), "60".to_owned()],
+                env: &[],
+                folder: folder.path(),
+                log: &folder.path().join("log"),
+                policy: None,
+            })
+            .unwrap();
+            let asked = Cell::new(0);
+            let asked = &asked;
+            let probe = || async move {
+                asked.set(asked.get() + 1);
+                match asked.get() {
+                    1 => Err(NotReady {
+                        said: "the worker is dead".to_owned(),
+                        is_hopeless: false,
+                    }),
+                    _ => std::future::pending().await,
+                }
+            };
+            let within = Duration::from_secs(2);
+            await_ready(&mut process, address, within, probe, |_| ()).await
+        });
+        let error = error.err().unwrap();
+        assert!(
+            error.detail.ends_with("the worker is dead"),
+            "{}",
+            error.detail
+        );
+    }
+
+    #[test]
+    fn a_lost_port_is_told_from_an_engine_that_dies() {
+        let lost = |log: &str, ended| {
+            let error = StartError {
+                detail: String::new(),
+                log_tail: log.into(),
+                ended,
+            };
+            error.says_its_port_is_taken()
+        };
+        assert!(lost("error: Address already in use (os error 98)", true));
+        assert!(lost("OSError: [Errno 98] EADDRINUSE", true));
+        let llama = "start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8080";
+        assert!(lost(llama, true));
+        assert!(!lost("error: out of memory", true));
+        // It lives on: it may try again, or the line is about something else.
+        assert!(!lost("metrics: address already in use", false));
+    }
+}
