@@ -13,7 +13,7 @@ NB=20; R=60; LOOKS=[3,4,5,6,7,8,10,12,16,20]
 REQUESTS=dict(sr=.006,rho=.3)
 # name: deviation of a launch of base and head, and what the machine does beside
 MODELS='quiet typical noisy other heavy uneven ar1 clock cycle hog bimodal order modes'.split()
-SIZES=[('0',0.),('1',.01),('3',.03)]
+SIZES=[('0',0.),('1',.01),('2',.02),('3',.03)]
 def ar1(g,n,phi,sd):
     x=np.empty(n); z=g.n(n); x[0]=sd*z[0]; k=sd*np.sqrt(1-phi*phi)
     for t in range(1,n): x[t]=phi*x[t-1]+k*z[t]
@@ -120,14 +120,14 @@ def score(root,files):
     if any(t['size']=='tail' for t in T.values()): return score_tails(root,T,files)
     for f in files:
         V={v['case']:v for v in map(json.loads,open(f))}
-        print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%8s'%c for c in ('red 0','red 1','pass 3','finds 3','open 0','open 3','L 0','L 3','covers')))
+        print(f'{os.path.basename(f)}\n%-9s'%'model'+''.join('%8s'%c for c in ('red 0','red 1','pass 3','finds 3','open 0','open 3','L 0','L 3','covers','pass 2','red 2')))
         for name in [m for m in MODELS if m in {t['model'] for t in T.values()}]:
             of=lambda size: [(t,V[c]) for c,t in T.items() if t['model']==name and t['size']==size and c in V]
             share=lambda g,v: 100*sum(x['verdict']==v for _,x in g)/max(1,len(g))
             mean=lambda g: sum(x['launches'] for _,x in g)/max(1,len(g))
-            n,m,w=of('0'),of('1'),of('3'); ci=[x['ci'][0]<=np.expm1(t['true'])<=x['ci'][1] for t,x in n+m+w if x.get('ci') and not (name=='modes' and t['size']=='1')]
-            row=[share(n,'fail'),share(m,'fail'),share(w,'pass'),share(w,'fail'),share(n,'inconclusive'),share(w,'inconclusive'),mean(n),mean(w),100*sum(ci)/max(1,len(ci))]
-            print('%-9s'%name+''.join('%8.1f'%x for x in row)+(' invalid %d'%sum(x['verdict']=='invalid' for _,x in n+m+w) if any(x['verdict']=='invalid' for _,x in n+m+w) else ''))
+            n,m,b,w=of('0'),of('1'),of('2'),of('3'); ci=[x['ci'][0]<=np.expm1(t['true'])<=x['ci'][1] for t,x in n+m+b+w if x.get('ci') and not (name=='modes' and t['size'] in '12')]
+            row=[share(n,'fail'),share(m,'fail'),share(w,'pass'),share(w,'fail'),share(n,'inconclusive'),share(w,'inconclusive'),mean(n),mean(w),100*sum(ci)/max(1,len(ci)),share(b,'pass'),share(b,'fail')]
+            print('%-9s'%name+''.join('%8.1f'%x for x in row)+(' invalid %d'%sum(x['verdict']=='invalid' for _,x in n+m+b+w) if any(x['verdict']=='invalid' for _,x in n+m+b+w) else ''))
 if __name__=='__main__':
     p=argparse.ArgumentParser(); s=p.add_subparsers(dest='what',required=True)
     a=s.add_parser('make'); a.add_argument('out'); a.add_argument('--seed',type=int,default=27); a.add_argument('--cases',type=int,default=200); a.add_argument('--model',nargs='+',choices=MODELS,default=MODELS)
