@@ -44,20 +44,21 @@ pub fn is_quiet() -> bool {
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Writes a line about what happens to standard error, unless told to be quiet; nothing depends on it.
+/// Writes a line about what happens to standard error, unless told to be quiet; nothing depends on it. In a terminal it
+/// breaks between words.
 pub fn note(line: &str) {
-    if !is_quiet() {
-        error(line);
+    if is_quiet() {
+        return;
+    }
+    match terminal_size::terminal_size_of(io::stderr()) {
+        Some((width, _)) => error(&wrapped(line, usize::from(width.0))),
+        None => error(line),
     }
 }
 
-/// Writes a line to standard error; in a terminal it breaks between words. Secrets in it are redacted: it may quote the log
-/// of a build or of an engine.
+/// Writes a line to standard error. Secrets in it are redacted: it may quote the log of a build or of an engine.
 pub fn error(line: &str) {
-    let line = match terminal_size::terminal_size_of(io::stderr()) {
-        Some((width, _)) => wrapped(line, usize::from(width.0)).into(),
-        None => redact(line),
-    };
+    let line = redact(line);
     // In one write: a child that shares standard error would write between the text and its end.
     let line = format!("{}\n", inert(&line));
     let _ = anstream::stderr().lock().write_all(line.as_bytes());

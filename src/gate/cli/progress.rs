@@ -144,7 +144,7 @@ impl ProgressLines {
             count(arms, "launch")
         ));
         self.bar.disable_steady_tick();
-        self.bar.set_style(style("[{bar:24}] {elapsed} {msg}"));
+        self.bar.set_style(style("[{bar:16}] {elapsed} {wide_msg}"));
         self.bar.reset_elapsed();
         self.bar.set_length(u64::from(blocks) * arms);
         self.bar.set_position(0);
@@ -357,7 +357,7 @@ mod tests {
     fn the_templates_are_right() {
         for template in [
             "{spinner} {msg}, {elapsed}",
-            "[{bar:24}] {elapsed} {msg}",
+            "[{bar:16}] {elapsed} {wide_msg}",
             "{msg}",
         ] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");

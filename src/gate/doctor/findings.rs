@@ -49,11 +49,16 @@ const THROTTLE_IDLE: u64 = 1;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
+/// Of a program that is named by its path, which stands beside it.
+fn last_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
 /// Every respect in a fixed order: the machine, programs, files, caches, GPUs.
 pub fn findings(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
     let mut all = machine(plan, facts);
     all.extend(facts.programs.iter().map(|program| match &program.path {
-        Some(path) => fit(&program.name, path.display().to_string()),
+        Some(path) => fit(last_part(&program.name), path.display().to_string()),
         None => unfit(
             &program.name,
             "not found".into(),

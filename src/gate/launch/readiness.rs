@@ -174,7 +174,7 @@ fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
     let word = if ports.len() == 1 { "port" } else { "ports" };
     (!ports.is_empty()).then(|| {
         format!(
-            "nothing listens on {address}, where `{{port}}` in `serve` told the engine to; it listens on {word} {}",
+            "nothing listens on {address} (`{{port}}` in `serve`) so far; the engine, or a part of it, listens on {word} {}",
             named.join(", ")
         )
     })

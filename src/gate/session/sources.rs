@@ -85,6 +85,33 @@ pub fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Err
     )))
 }
 
+/// A change may loosen its own limits: whoever reads the verdict should know.
+fn tell_changed_gates(
+    root: &Path,
+    repository: &Repository,
+    base: &str,
+    on_event: &dyn Fn(Event),
+) -> Result<(), Error> {
+    let within = root
+        .strip_prefix(repository.root())
+        .unwrap_or(Path::new(""));
+    let gates = within.join("gates");
+    let mut changed = repository.changed_paths(base)?;
+    changed.retain(|path| Path::new(path).starts_with(&gates));
+    if !changed.is_empty() {
+        let names: Vec<String> = changed
+            .iter()
+            .map(|it| it.escape_debug().to_string())
+            .collect();
+        let line = format!(
+            "this tree's gates are used, not base's: {} changed",
+            names.join(", ")
+        );
+        on_event(Event::Step { line });
+    }
+    Ok(())
+}
+
 async fn arms_from_sources(
     options: &Options,
     project: &Project,
@@ -110,6 +137,9 @@ async fn arms_from_sources(
     };
     let is_head = !commits.dirty && commits.head == commits.base;
     let wants_base = !options.same_build && (!is_head || options.head.is_some());
+    if let (Some(repository), Some(base), true) = (&commits.repository, &commits.base, wants_base) {
+        tell_changed_gates(&project.root, repository, base, on_event)?;
+    }
     // Base first: what builds it was never touched by head's code.
     let base = match (&commits.repository, &commits.base) {
         (Some(repository), Some(commit)) if wants_base => {

@@ -92,7 +92,9 @@ pub fn too_few(view: &View<'_, '_>, n: usize) -> Option<Assessment> {
         return Some(Assessment::never(figures, RuleId::TooFewLaunches, facts));
     }
     let blocks = view.wants();
-    let facts = Facts::TooFew(TooFew::NextLook { blocks });
+    let facts = Facts::TooFew(TooFew::NextLook {
+        blocks: blocks.max(view.case.budgets.least),
+    });
     Some(Assessment::waiting(figures, facts, blocks))
 }
 

@@ -255,11 +255,11 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// The repeated interval lies beyond the margin.
+/// The repeated interval lies beyond the margin, which of a rate is a fall to 1 / (1 + margin).
 fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => low > margin,
-        Direction::HigherIsBetter => high < -margin,
+        Direction::HigherIsBetter => high.ln_1p() < -margin.ln_1p(),
     })
 }
 
@@ -285,5 +285,26 @@ fn noise(
     match figures.smallest_effect {
         Some(effect) if has_ended || view.is_exhausted() => too_noisy(None, effect, ceiling),
         _ => trail.too_noisy(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Direction, Figures, is_worse};
+
+    #[test]
+    fn a_rate_is_beyond_the_margin_where_it_falls_by_more_than_its_inverse() {
+        let of = |direction, interval| {
+            let figures = Figures {
+                interval: Some(interval),
+                ..Figures::default()
+            };
+            is_worse(&figures, 0.2, direction)
+        };
+        // 1 / 1.2 is a fall of 16.7 %.
+        assert!(of(Direction::HigherIsBetter, (-0.182, -0.178)));
+        assert!(!of(Direction::HigherIsBetter, (-0.182, -0.16)));
+        assert!(of(Direction::LowerIsBetter, (0.21, 0.22)));
+        assert!(!of(Direction::LowerIsBetter, (0.19, 0.22)));
     }
 }

@@ -210,6 +210,8 @@ pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<I
 
 /// The mark of `gate init` in a comment above what is left to fill in.
 const FILL_IN: &str = "FILL IN";
+/// Stands for what may be a secret.
+const LEFT_OUT: &str = "FILL-IN";
 
 /// Refuses a `gate.toml` in which a comment still says that something is to be filled in: what stands below it is an
 /// example that no machine can run.
@@ -229,18 +231,25 @@ fn unfilled(file: &Input) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut begin = 0;
     for line in file.text.split_inclusive('\n') {
-        let at = line
-            .find(FILL_IN)
-            .filter(|_| line.trim_start().starts_with('#'));
-        found.extend(at.map(|at| Diagnostic {
+        let (words, message, help) = match line.trim_start().starts_with('#') {
+            true => (
+                FILL_IN,
+                "a value that `gate init` left open is not filled in",
+                "write your engine's own values below this comment, then delete the words `FILL IN`",
+            ),
+            false => (
+                LEFT_OUT,
+                "what `gate init` left out, since it may be a secret, is not filled in",
+                "leave the option out, or let the engine read the secret from a file that is not committed",
+            ),
+        };
+        found.extend(line.find(words).map(|at| Diagnostic {
             file: file.path.as_str().into(),
             source: file.text.as_str().into(),
-            span: begin + at..begin + at + FILL_IN.len(),
-            message: "a value that `gate init` left open is not filled in".to_owned(),
+            span: begin + at..begin + at + words.len(),
+            message: message.to_owned(),
             label: String::new(),
-            help: Some(
-                "write your engine's own values below this comment, then delete the words `FILL IN`".to_owned(),
-            ),
+            help: Some(help.to_owned()),
         }));
         begin += line.len();
     }

@@ -166,8 +166,7 @@ fn an_engine_that_takes_another_port_is_told_which() {
             return false;
         };
         let port = port.split(' ').next().unwrap();
-        let told =
-            format!("where `{{port}}` in `serve` told the engine to; it listens on port {port}");
+        let told = format!("so far; the engine, or a part of it, listens on port {port}");
         assert!(
             said.contains("nothing listens on 127.0.0.1:") && said.contains(&told),
             "{said}"

@@ -114,6 +114,24 @@ fn tests_that_hold_pass_beside_an_engine_that_answers() {
     project.run(&["report", "result"]).expect(0);
 }
 
+/// It may loosen its own limits: in CI main's gates count, here this tree's.
+#[test]
+fn a_change_of_gates_is_told() {
+    let project = project(&suite(&["a"]), &suite(&["a"]));
+    let told = "this tree's gates are used, not base's";
+    let unchanged = check(&project).expect(0);
+    assert!(!unchanged.stderr.contains(told), "{}", unchanged.stderr);
+    project.edit(
+        "gates/tests.toml",
+        "limit = \"0 cases\"",
+        "limit = \"9 cases\"",
+    );
+    fs::remove_dir_all(project.path("result")).unwrap();
+    let changed = check(&project).expect(0);
+    let said = format!("{told}: gates/tests.toml changed");
+    assert!(changed.stderr.contains(&said), "{}", changed.stderr);
+}
+
 #[test]
 fn tests_that_passed_in_base_are_named() {
     let base = suite(&["a", "b", "c", "d", "old:failure"]);

@@ -121,24 +121,34 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
 /// Sends up to five short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
+    let asked = |key: &str, prompt: Value| {
+        json!({
+            "model": model, key: prompt, "max_tokens": TOKENS, "min_tokens": TOKENS, "ignore_eos": true, "temperature": 0,
+            "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
+        })
+    };
     let messages = json!([{"role": "user", "content": "Hello"}]);
-    let chat = json!({"model": model, "messages": messages, "max_tokens": 1});
-    let chats = post(endpoint, "/v1/chat/completions", &chat).await.is_ok();
-    let asked = json!({
-        "model": model, "prompt": "Hello", "max_tokens": TOKENS, "min_tokens": TOKENS, "ignore_eos": true,
-        "temperature": 0, "stream": true, "stream_options": {"include_usage": true}, "return_token_ids": true,
-    });
-    let Ok(stream) = post(endpoint, "/v1/completions", &asked).await else {
-        return Seen {
-            chats,
-            ..Seen::default()
-        };
-    };
+    let chat = post(
+        endpoint,
+        "/v1/chat/completions",
+        &asked("messages", messages),
+    )
+    .await;
+    let completion = post(
+        endpoint,
+        "/v1/completions",
+        &asked("prompt", json!("Hello")),
+    )
+    .await;
+    let stream = completion.as_ref().or(chat.as_ref());
     let mut can = Seen {
-        completes: true,
-        chats,
-        ..shown(&stream)
+        completes: completion.is_ok(),
+        chats: chat.is_ok(),
+        ..stream.map_or_else(|_| Seen::default(), |stream| shown(stream))
     };
+    if !can.completes {
+        return can;
+    }
     for last in [30_000_u32, 1_000, 300] {
         let prompt = json!({"model": model, "prompt": [last], "max_tokens": 1});
         if post(endpoint, "/v1/completions", &prompt).await.is_ok() {

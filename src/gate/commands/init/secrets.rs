@@ -22,14 +22,23 @@ pub fn hidden(words: &[String]) -> Vec<String> {
         is_value = is_option && !word.contains('=') && names_secret(word);
         is_next = is_value;
         hidden.push(match word.split_once('=') {
-            Some((name, value)) if names_secret(name) || (is_option && is_secret(value)) => {
+            Some((name, value)) if is_name(name) && (names_secret(name) || is_secret(value)) => {
                 format!("{name}={HIDDEN}")
             }
-            _ if !is_option && is_secret(word) => HIDDEN.to_owned(),
-            _ => redact(word).into_owned(),
+            Some((name, _)) if is_name(name) => word.clone(),
+            _ if is_secret(word) => HIDDEN.to_owned(),
+            _ => word.clone(),
         });
     }
     hidden
+}
+
+fn is_name(text: &str) -> bool {
+    text.chars().all(is_of_name)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.".contains(c)
 }
 
 /// True if an option, a variable or a header of this name holds a secret. Options that count tokens do not.
@@ -42,7 +51,7 @@ fn names_secret(name: &str) -> bool {
         "max-total-tokens",
         "tokenizer",
     ];
-    const SECRETS: [&str; 9] = [
+    const SECRETS: [&str; 10] = [
         "key",
         "token",
         "secret",
@@ -50,6 +59,7 @@ fn names_secret(name: &str) -> bool {
         "pwd",
         "auth",
         "credential",
+        "cookie",
         "bearer",
         "signature",
     ];
@@ -61,28 +71,34 @@ fn names_secret(name: &str) -> bool {
     !is_count && SECRETS.iter().any(|secret| name.contains(secret))
 }
 
-/// A value that may hold a secret, whatever its option: an address with a user or a query, a header, JSON with a key.
-fn is_secret(value: &str) -> bool {
-    let address = value.split_once("://").map(|(_, rest)| rest);
-    let has_user = |address: &str| {
-        address
-            .split('/')
-            .next()
-            .is_some_and(|host| host.contains('@'))
-    };
-    if address.is_some_and(|it| has_user(it) || it.contains('?')) {
+/// A word that may hold a secret, whatever its option: an address with a user or a query, a header, JSON with a key, a command.
+fn is_secret(word: &str) -> bool {
+    let lower = word.to_lowercase();
+    // `user:password@host`, `scheme://user@host`.
+    let has_user = word
+        .split_once(':')
+        .is_some_and(|(_, rest)| rest.contains('@'));
+    let has_query = word
+        .split_once('?')
+        .is_some_and(|(_, rest)| rest.contains('='));
+    let is_token = ["bearer ", "basic "].iter().any(|it| lower.contains(it));
+    if has_user || has_query || is_token || redact(word) != word {
+        return true;
+    }
+    // A command within a word.
+    let words: Vec<String> = word.split_whitespace().map(str::to_owned).collect();
+    if words.len() > 1 && hidden(&words) != words {
         return true;
     }
     // `X-Api-Key: …`, `{"api_key": "…"}`, `a=1,token=…`: a name, and what follows.
-    let mut parts = value.split(['=', ':']);
+    let mut parts = word.split(['=', ':']);
     parts.next_back();
     let ends_in_name = |part: &str| {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let text = part.trim_end_matches(|c| !is_part(c));
-        let name = text.rsplit(|c| !is_part(c)).next().unwrap_or_default();
-        !part.ends_with(['/', '\\']) && names_secret(name)
+        let text = part.trim_end_matches(|c| !is_of_name(c));
+        let name = text.rsplit(|c| !is_of_name(c)).next().unwrap_or_default();
+        names_secret(name)
     };
-    parts.any(ends_in_name) || value.to_lowercase().contains("bearer ") || redact(value) != value
+    parts.any(ends_in_name)
 }
 
 #[cfg(test)]
@@ -129,10 +145,36 @@ mod tests {
             ("s -H=X-Api-Key:abc X-Api-Key:abc", "s -H=FILL-IN FILL-IN"),
             ("s --json {\"api_key\":\"abc\"}", "s --json FILL-IN"),
             ("s --db=postgres://u@h/d", "s --db=FILL-IN"),
+            (
+                "s postgres://u:hunter2@h/d?sslkey=x --db postgres://u:p/w@h/d",
+                "s FILL-IN --db FILL-IN",
+            ),
+            ("s --json {\"api_key\":\"abc=\"}", "s --json FILL-IN"),
+            (
+                "s -HX-Api-Key:abc --api-key:abc -xhttp://u:hunter2@proxy:3128",
+                "s FILL-IN FILL-IN FILL-IN",
+            ),
+            (
+                "s --proxy user:hunter2@proxy:3128 --backends http://h1/v1,http://u:hunter2@h2/v1",
+                "s --proxy FILL-IN --backends FILL-IN",
+            ),
+            (
+                "s --set=secrets.db=hunter2 --url h/?sig=abc",
+                "s --set=FILL-IN --url FILL-IN",
+            ),
         ] {
             check(command, expect);
         }
-        assert_eq!(hidden(&["Authorization: abc".to_owned()]), ["FILL-IN"]);
-        assert_eq!(hidden(&["x: Bearer abc".to_owned()]), ["FILL-IN"]);
+        for word in [
+            "Authorization: abc",
+            "Authorization: Basic YWRtaW46aHVudGVyMg==",
+            "-HAuthorization: Basic YWRtaW46aHVudGVyMg==",
+            "x: Bearer abc",
+            "llama-server --api-key hunter2",
+            "--api-key hunter2 --port 1",
+            "Cookie: sid=abc",
+        ] {
+            assert_eq!(hidden(&[word.to_owned()]), ["FILL-IN"], "{word}");
+        }
     }
 }

@@ -104,8 +104,10 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
             numbers::optional(check.head, check.metric.unit()),
         );
         let allowed = row::allowed(check);
-        let why = match check.reason.rule {
-            RuleId::AnswersDiffer => "near-ties",
+        let why = match check.metric {
+            Metric::AnswerMismatches | Metric::StreamMismatches | Metric::GoldenMismatches => {
+                "near-ties"
+            }
             _ => "chance",
         };
         return Some(format!(
@@ -121,11 +123,17 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
         return None;
     };
     let change = check.change.filter(|_| check.interval.is_some())?;
-    if let Some(Advice::FewLaunches { .. } | Advice::NotShown) = advice {
+    if let Some(Advice::FewLaunches { .. }) = advice {
         let (base, head) = check.launches;
         let moved = moved(check, change);
         return Some(format!(
             "{moved}, but {base} + {head} launches are too few to fail"
+        ));
+    }
+    if let Some(Advice::NotShown) = advice {
+        let moved = moved(check, change);
+        return Some(format!(
+            "{moved}, but that is not shown well enough to fail"
         ));
     }
     if let Some(Advice::TooNoisy { .. }) = advice {

@@ -359,10 +359,12 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     } else if !has_base || n > n_base {
         open.extend(own.iter().map(|d| d.text.as_str()));
     }
-    let texts = beside_base.iter().map(|d| d.text.as_str());
-    match head.are_others(&beside_base) {
-        true => wrong.extend(texts),
-        false => open.extend(texts),
+    let are_others = head.are_others(&beside_base);
+    for difference in beside_base {
+        match are_others && (difference.is_at_once || difference.is_early) {
+            true => wrong.push(&difference.text),
+            false => open.push(&difference.text),
+        }
     }
     let mut measure = LaunchMeasure {
         at_least: Some(wrong.len() as f64),
@@ -473,11 +475,13 @@ impl<'a> Compared<'a> {
             is_tie,
         } = parting(other, sample, near_tie);
         let text = format!("{place}: {text} {whose}");
+        let is_answer = !other.is_blank() && !other.tokens.repeats;
         let difference = Difference {
             prompt: Prompt::of(sample),
             place: at,
-            is_at_once: parts_at_once(other, sample),
-            is_early: parts_within(other, sample, EARLY, EARLY_TOKENS),
+            // A blank answer or a repetition that head mends parts at once too.
+            is_at_once: is_answer && parts_at_once(other, sample),
+            is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
             text,
         };
         match is_tie {

@@ -165,6 +165,25 @@ fn most_prompts_answered_otherwise_than_in_base_are_no_near_ties() {
     assert_eq!(wrong(parting(8, 7, 5)), (14.0, 0.0));
     // Late enough for near-ties.
     assert_eq!(wrong(parting(8, 8, 24)), (16.0, 0.0));
+    // Five part at once, and three so late that near-ties may explain these.
+    let mut mixed = parting(8, 8, 0);
+    mixed.splice(10.., parting(8, 8, 24).drain(10..));
+    assert_eq!(wrong(mixed), (16.0, 10.0));
+    // Head mends what base leaves blank, or repeats.
+    let broken = |break_it: fn(&mut Sample)| {
+        let mut base = parting(8, 0, 0);
+        for (index, sample) in base.iter_mut().enumerate() {
+            sample.text_sha256 = format!("broken {}", index / 2);
+            break_it(sample);
+        }
+        counts(parting(8, 8, 0), Some(base))
+    };
+    let blank = broken(|sample| sample.text = Some(" \n".into()));
+    let repeats = broken(|sample| {
+        sample.text = Some("a a a".into());
+        sample.tokens.repeats = true;
+    });
+    assert_eq!((blank, repeats), ((16.0, 0.0), (16.0, 0.0)));
     // Too few prompts to tell.
     let two = counts(parting(2, 2, 0), Some(parting(2, 0, 0)));
     assert_eq!(two, (4.0, 0.0));
