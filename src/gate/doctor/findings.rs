@@ -49,7 +49,7 @@ const THROTTLE_IDLE: u64 = 1;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// Of a program that is named by its path, which stands beside it.
+/// The program's name: its path stands in the next column.
 fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }

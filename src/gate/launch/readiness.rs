@@ -27,7 +27,7 @@ const PORT_TAKEN: [&str; 4] = [
 /// Time for an engine to end by itself, or to load its model, once probes have found it hopeless.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// When an engine that has not opened its port is looked at for others: most have opened it by then.
+/// If an engine has not opened its port after this time, its other ports are named.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// Why an engine generated no token.
@@ -83,8 +83,8 @@ pub struct Ready {
 }
 
 /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes have
-/// found for some seconds that waiting does not help. `elsewhere` hears of ports that the engine listens on instead of
-/// `address`, once, after some seconds.
+/// found for some seconds that waiting does not help. `elsewhere` is called once with the other ports that the engine listens
+/// on, if nothing listens on `address` after [`LOOK`].
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,

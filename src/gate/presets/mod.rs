@@ -32,7 +32,7 @@ pub struct Preset<'a> {
     build: Option<&'a str>,
     /// Usage tells how many of a prompt's tokens were cached.
     tells_cached: bool,
-    /// It answers chats: conversations are.
+    /// It has the chat route, over which conversations go.
     chats: bool,
     /// Completions tell log-probabilities when asked to, streamed ones too.
     tells_logprobs: bool,

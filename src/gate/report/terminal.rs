@@ -362,7 +362,7 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     }
 }
 
-/// A sentence without its examples, and these: several are easier to read below one another.
+/// A sentence without its examples, and the examples, which are easier to read as a list.
 fn apart(check: &CheckVerdict, sentence: String) -> (String, Vec<String>) {
     let examples = reasons::examples(check);
     let joined = format!(": {}", examples.join("; "));

@@ -233,7 +233,7 @@ pub struct ArmHost<'a> {
     /// Where their logs go.
     pub out: &'a Path,
     pub clock: &'a client::SessionClock,
-    /// Hears of an engine that starts in an odd way.
+    /// Gets a line about an engine that listens on another port than its own.
     pub on_event: &'a dyn Fn(Event),
     /// The served model's, if the configuration names one.
     pub tokenizer: Option<Arc<client::Tokenizer>>,

@@ -109,7 +109,7 @@ fn regression(
         let loss = loss(&e, direction);
         let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
         let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
-        // What lies beyond the margin may be below the ceiling too: it waits for the look that can fail it.
+        // A change beyond the margin may also be below the ceiling: it does not pass, and waits for a look that can fail it.
         let p_pass = match is_worse {
             true => 1.0,
             false => budgets.pass.paid(loss.p_less(c), blocks),
@@ -255,7 +255,7 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// The repeated interval lies beyond the margin, which of a rate is a fall to 1 / (1 + margin).
+/// Whether the repeated interval lies beyond the margin. For a rate that is a fall to 1 / (1 + margin).
 fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => low > margin,
@@ -263,7 +263,7 @@ fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// Why what lies beyond the margin has not failed.
+/// Why a change beyond the margin has not failed.
 fn beyond(view: &View<'_, '_>) -> Advice {
     let blocks = view.case.budgets.fail.first();
     match blocks.is_none_or(|first| view.scope.looked < first) {

@@ -210,7 +210,7 @@ pub fn from_directory(root: &Path, selection: &Selection) -> Result<(Plan, Vec<I
 
 /// The mark of `gate init` in a comment above what is left to fill in.
 const FILL_IN: &str = "FILL IN";
-/// Stands for what may be a secret.
+/// The mark of `gate init` in place of what may be a secret.
 const LEFT_OUT: &str = "FILL-IN";
 
 /// Refuses a `gate.toml` in which a comment still says that something is to be filled in: what stands below it is an
