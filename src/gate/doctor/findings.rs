@@ -49,7 +49,7 @@ const THROTTLE_IDLE: u64 = 1;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// The program's name: its path stands in the next column.
+/// The program's name without its path, which the next column shows.
 fn last_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }

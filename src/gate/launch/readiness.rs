@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// How long to wait before a starting engine is asked again, by how long it has taken: at most 0.2 % more, or
-/// 1 ms, since that is the error of its start-up times; and not a thousand times a second for ten minutes.
+/// The pause between two probes of a starting engine: 0.2 % of the time so far, between 1 and 50 ms. It is the error of the
+/// start-up times.
 fn pause(so_far: Duration) -> Duration {
     (so_far / 500).clamp(Duration::from_millis(1), Duration::from_millis(50))
 }
 
-/// What servers write, in lower case, where their port is taken.
+/// Messages of servers whose port is taken, in lower case.
 const PORT_TAKEN: [&str; 4] = [
     "address already in use",
     "address in use",
@@ -57,15 +57,14 @@ impl StartError {
         }
     }
 
-    /// Whether the engine ended and says that its port was taken.
+    /// True if the engine ended, and its log says that its port was taken.
     fn says_its_port_is_taken(&self) -> bool {
         let log = self.log_tail.to_ascii_lowercase();
         self.ended && PORT_TAKEN.iter().any(|words| log.contains(words))
     }
 
-    /// Whether the engine ended since its port was taken: the port was free when it was drawn, so that
-    /// is a race which somebody else won, and says nothing about the engine. Its word alone is not enough: with the engine
-    /// gone, somebody else must have the port.
+    /// True if the engine ended because another process took its port, which was free when it was drawn. The log alone is
+    /// not enough: the port must be in use although the engine is gone.
     pub fn lost_its_port(&self, port: u16) -> bool {
         self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
     }

@@ -11,7 +11,7 @@ pub struct Seen {
     pub scripts: Vec<(String, String)>,
     /// The word that names what `cargo build --release` makes of the tree, and the program's name.
     pub cargo_program: Option<(String, String)>,
-    /// Whether it answers completions, and chats. With chats alone, prompts go over the chat route.
+    /// It answers completions, and chats. With chats alone, prompts go over the chat route.
     pub completes: bool,
     pub chats: bool,
     pub stream_usage: bool,

@@ -72,15 +72,11 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     for checks in by_reason(verdict) {
         reason(&mut out, &checks, &mut told, view);
     }
-    let reasons: Vec<String> = row::worst_first(verdict)
-        .into_iter()
-        .map(reasons::sentence)
-        .collect();
     for (what, tail) in super::failed_logs(record) {
         let _ = writeln!(out);
         // A reason above may have said how it ended.
         let told = what.split_once(": ");
-        let told = told.filter(|(_, how)| reasons.iter().any(|reason| reason.contains(how)));
+        let told = told.filter(|(_, how)| is_a_reason(verdict, how));
         let head = match told {
             Some((launch, _)) => format!("the log of {launch} ends:"),
             None => format!("{what}; its log ends:"),
@@ -101,6 +97,12 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(&mut out, summary);
     out
+}
+
+/// True if the reason of a check says this.
+fn is_a_reason(verdict: &RunVerdict, how: &str) -> bool {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| reasons::sentence(check).contains(how))
 }
 
 /// The last word and its sentence. A recording has no base, and its verdict is inconclusive: but nothing was asked.

@@ -93,7 +93,7 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
     })
 }
 
-/// Whether a model's name leads out of the project.
+/// True if a model's name is a path out of the project.
 fn is_path_elsewhere(model: &str) -> bool {
     let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     !Path::new(model).components().all(is_inside)

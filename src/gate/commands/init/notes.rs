@@ -1,4 +1,4 @@
-//! What `gate init` says beside the files that it writes: what it found, and what is left to do.
+//! Messages of `gate init`: the engine that it found, and the steps that remain.
 
 use super::found::Found;
 use crate::presets::{CUSTOM, Preset, Seen};
@@ -25,7 +25,7 @@ pub fn engine(name: &str, of_tree: Option<&str>, running: Option<&Found>) -> Vec
     }
 }
 
-/// What a running server was seen to do, and not to do.
+/// The abilities that a running server showed, and those that it lacks.
 pub fn abilities(seen: &Seen) -> Vec<String> {
     let abilities = [
         ("completions", seen.completes),
@@ -96,7 +96,7 @@ pub fn example(preset: Preset<'_>) -> String {
     )
 }
 
-/// What is left to do by hand. `model`: the one that was named.
+/// The steps that the user has to take by hand. `model`: the value of `--model`.
 pub fn to_do(model: Option<&str>, preset: Preset<'_>, is_incomplete: bool) -> Vec<String> {
     let complete = format!(
         "complete {CONFIG} where it says FILL IN; or remove gates/, start the engine, and let `gate init --port PORT` read its \

@@ -25,7 +25,7 @@ pub fn sentence(check: &CheckVerdict) -> String {
     of(check, &check.reason)
 }
 
-/// What the sentence gives as examples, joined by `; `.
+/// The examples in the sentence, where `; ` joins them.
 pub fn examples(check: &CheckVerdict) -> &[String] {
     let mut facts = &check.reason.facts;
     while let Facts::Open { before, .. } | Facts::WaiverExpired { before, .. } = facts {
