@@ -161,7 +161,14 @@ impl Repository {
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
     /// a rename both paths.
     pub fn changed_paths(&self, commit: &str) -> Result<Vec<String>, GitError> {
-        let changed = self.git(&["diff", "--name-only", "--no-renames", "-z", commit, "--"])?;
+        let diff = [
+            "diff",
+            "--name-only",
+            "--no-renames",
+            "--ignore-submodules=none",
+            "-z",
+        ];
+        let changed = self.git(&[&diff[..], &[commit, "--"]].concat())?;
         let new = self.git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
         let paths = changed.split('\0').chain(new.split('\0'));
         Ok(paths.filter(|p| !p.is_empty()).map(str::to_owned).collect())

@@ -98,13 +98,16 @@ fn tell_changed_gates(
     let gates = within.join("gates");
     let mut changed = repository.changed_paths(base)?;
     changed.retain(|path| Path::new(path).starts_with(&gates));
+    const NAMED: usize = 8;
     if !changed.is_empty() {
-        let names: Vec<String> = changed
-            .iter()
-            .map(|it| it.escape_debug().to_string())
-            .collect();
+        let names = changed.iter().take(NAMED);
+        let names: Vec<String> = names.map(|it| it.escape_debug().to_string()).collect();
+        let more = match changed.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         let line = format!(
-            "this tree's gates are used, not base's: {} changed",
+            "this tree's gates are used, not base's: {}{more} changed",
             names.join(", ")
         );
         on_event(Event::Step { line });

@@ -51,7 +51,7 @@ fn names_secret(name: &str) -> bool {
         "max-total-tokens",
         "tokenizer",
     ];
-    const SECRETS: [&str; 10] = [
+    const SECRETS: [&str; 11] = [
         "key",
         "token",
         "secret",
@@ -60,6 +60,7 @@ fn names_secret(name: &str) -> bool {
         "auth",
         "credential",
         "cookie",
+        "jwt",
         "bearer",
         "signature",
     ];
@@ -67,8 +68,9 @@ fn names_secret(name: &str) -> bool {
         .trim_start_matches('-')
         .to_lowercase()
         .replace('_', "-");
-    let is_count = COUNTS.iter().any(|count| name.starts_with(count));
-    !is_count && SECRETS.iter().any(|secret| name.contains(secret))
+    let count = COUNTS.iter().find_map(|count| name.strip_prefix(count));
+    let name = count.unwrap_or(&name);
+    SECRETS.iter().any(|secret| name.contains(secret))
 }
 
 /// A word that may hold a secret, whatever its option: an address with a user or a query, a header, JSON with a key, a command.
@@ -134,6 +136,10 @@ mod tests {
             (
                 "s --auth-tokens x api_key=abc",
                 "s --auth-tokens FILL-IN FILL-IN",
+            ),
+            (
+                "s --jwt abc --tokenizer-auth-token abc --tokenizer-path t",
+                "s --jwt FILL-IN --tokenizer-auth-token FILL-IN --tokenizer-path t",
             ),
             ("s -x api_key=abc", "s -x api_key=FILL-IN"),
             ("s --api-key -Abc -x 1", "s --api-key FILL-IN -x 1"),
