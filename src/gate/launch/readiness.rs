@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// If an engine has not opened its port after this time, its other ports are named.
 const LOOK: Duration = Duration::from_secs(20);
 
+/// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
+const CONNECT: Duration = Duration::from_secs(1);
+
 /// Why an engine generated no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
@@ -81,6 +84,11 @@ pub struct Ready {
     pub ready: Instant,
 }
 
+async fn is_open(address: SocketAddr) -> bool {
+    let connected = timeout(CONNECT, TcpStream::connect(address)).await;
+    connected.is_ok_and(|stream| stream.is_ok())
+}
+
 /// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes have
 /// found for some seconds that waiting does not help. `elsewhere` is called once with the other ports that the engine listens
 /// on, if nothing listens on `address` after `LOOK`.
@@ -109,7 +117,7 @@ where
         if hopeless.is_some_and(|since| since.elapsed() >= PATIENCE) {
             return Err(StartError::of(process, said.unwrap_or_default(), false));
         }
-        if port_open.is_none() && TcpStream::connect(address).await.is_ok() {
+        if port_open.is_none() && is_open(address).await {
             port_open = Some(Instant::now());
         }
         if let Some(port_open) = port_open {

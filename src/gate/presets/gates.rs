@@ -7,6 +7,7 @@ use super::{CUSTOM, Preset, SESSION};
 const COLD_START: &str = include_str!("gates/cold-start.toml");
 const LATENCY: &str = include_str!("gates/latency.toml");
 const WHOLE: &str = include_str!("gates/whole.toml");
+const WHOLE_READY: &str = include_str!("gates/whole-ready.toml");
 const E2E: &str = include_str!("gates/e2e.toml");
 const ANSWERS: &str = include_str!("gates/answers.toml");
 const MATRIX: &str = include_str!("gates/matrix.toml");
@@ -49,6 +50,12 @@ impl Preset<'_> {
         let streams = self.counts_streams() || is_custom;
         let of_one_length = self.says("forces_length = true") || is_custom;
         let leak = if self.tells_cached { PREFILL_LEAK } else { "" };
+        // Else the gate `cold-start` measures it.
+        let ready = if self.counts_streams() {
+            ""
+        } else {
+            WHOLE_READY
+        };
         let written = [
             (streams, "answers", ANSWERS.to_owned()),
             (streams, "cold-start", COLD_START.to_owned()),
@@ -63,7 +70,7 @@ impl Preset<'_> {
                 STREAM_PARITY.to_owned(),
             ),
             (streams, "users", USERS.to_owned()),
-            (!self.counts_streams(), "whole", WHOLE.to_owned()),
+            (true, "whole", WHOLE.to_owned() + ready),
         ];
         let kept = written.into_iter().filter(|(is_borne, ..)| *is_borne);
         kept.map(|(_, name, text)| (name, self.with_abilities(&text)))
@@ -99,7 +106,7 @@ impl Preset<'_> {
         if !self.counts_streams() {
             return (vec!["matrix", "whole"], Vec::new());
         }
-        let mut added = vec!["cold-start", "matrix", "prefill-drift", "users"];
+        let mut added = vec!["cold-start", "matrix", "prefill-drift", "users", "whole"];
         if !self.chats {
             added.retain(|name| *name != "prefill-drift");
         }

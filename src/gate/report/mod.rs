@@ -127,7 +127,7 @@ fn commit_or_why(build: &Build) -> &str {
 fn without_commit(build: &Build) -> &'static str {
     match build.artifact_sha256 {
         Some(_) => "built outside of a git repository",
-        None => "not built here",
+        None => "not built",
     }
 }
 
@@ -158,7 +158,15 @@ fn compared(record: &RunRecord) -> Vec<String> {
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
     match record.comparison {
         Comparison::SameBuild => vec![
-            format!("base and head: {head}, one build"),
+            match Build::of(&record.builds, Arm::Head)
+                .and_then(|build| build.artifact_sha256.as_ref())
+            {
+                Some(_) => format!("base and head: {head}, one build"),
+                None => {
+                    "base and head: one command, which is not built (`engine.build` is not set)"
+                        .into()
+                }
+            },
             "A/A: one build measured against itself".into(),
         ],
         Comparison::Interleaved => vec![

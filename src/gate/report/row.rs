@@ -106,7 +106,8 @@ pub fn limits(check: &CheckVerdict) -> Option<(f64, f64)> {
     let is_rate = check.metric.direction() == Direction::HigherIsBetter
         && check.metric.kind() != MetricKind::Share;
     let change = |limit: f64| match is_rate {
-        true => limit / (1.0 + limit),
+        // To a hundredth of a percent.
+        true => (limit / (1.0 + limit) * 1e4).round() / 1e4,
         false => limit,
     };
     let ceiling = match check.reason.facts {

@@ -7,7 +7,8 @@ use verdict::plan::{Gate, Plan};
 use verdict::record::{Interleave, Launch, RunRecord};
 use verdict::stats;
 
-/// The gate's share of its launches, in the mean over the session's sound ones. `None` where there is none.
+/// The gate's share of a launch, in the mean over the session's sound launches that did its work: a gate with `launches = 1`
+/// works in the first one only. `None` where there is none.
 pub fn spent(plan: &Plan, record: &RunRecord, gate: &Gate) -> Option<Spent> {
     let same = |launch: &&Launch| gate.is_run_by(launch) && launch.exit.is_clean();
     let sharing: Vec<&Gate> = plan
@@ -21,10 +22,11 @@ pub fn spent(plan: &Plan, record: &RunRecord, gate: &Gate) -> Option<Spent> {
         (whole_s(record, launch) - work).max(0.0)
     });
     let work = launches.iter().map(|launch| work_s(gate, launch));
-    let (starts, work): (Vec<f64>, Vec<f64>) = (starts.collect(), work.collect());
+    let (starts, mut work): (Vec<f64>, Vec<f64>) = (starts.collect(), work.collect());
+    work.retain(|seconds| *seconds > 0.0);
     Some(Spent {
         start_s: stats::mean(&starts)?,
-        work_s: stats::mean(&work)?,
+        work_s: stats::mean(&work).unwrap_or_default(),
     })
 }
 

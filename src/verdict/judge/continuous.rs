@@ -110,9 +110,11 @@ fn regression(
         let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
         let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
         // A change beyond the margin may also be below the ceiling: it does not pass, and waits for a look that can fail it.
-        let p_pass = match is_worse {
-            true => 1.0,
-            false => budgets.pass.paid(loss.p_less(c), blocks),
+        let p_pass = if is_worse {
+            trail.withdraw_pass();
+            1.0
+        } else {
+            budgets.pass.paid(loss.p_less(c), blocks)
         };
         trail.look(view, (p_fail, p_pass), &figures);
         trail.foretell(view, &loss, (m, c), head);

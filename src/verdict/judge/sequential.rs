@@ -21,7 +21,7 @@ pub struct PastLooks {
     taken: u32,
     first_look: bool,
     too_noisy: Option<Advice>,
-    /// The numbers of the first look that passed.
+    /// The numbers of the first look that passed, and that no later one contradicts.
     passed: Option<Figures>,
     /// What the latest tested look (by its blocks) read.
     latest: Option<(u32, Look)>,
@@ -105,7 +105,13 @@ impl PastLooks {
         self.too_noisy
     }
 
-    /// The numbers of the first look that passed: what comes after it decides nothing.
+    /// Takes back that an earlier look passed: a later one contradicts it.
+    pub fn withdraw_pass(&mut self) {
+        self.p_pass = 1.0;
+        self.passed = None;
+    }
+
+    /// The numbers of the first look that passed: what comes after it decides nothing, unless it lies beyond the margin.
     pub fn passed(&self) -> Option<Figures> {
         self.passed.clone()
     }

@@ -19,8 +19,8 @@ fn a_wrong_token_fails_e2e() {
 fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
     let faults = [
         ("blank-beside=1", "nothing but white space came"),
-        ("swap-answers", " for "),
-        ("swap-cache", " for "),
+        ("swap-answers", " instead of "),
+        ("swap-cache", " instead of "),
     ];
     for (fault, part) in faults {
         for has_logprobs in [true, false] {

@@ -69,7 +69,7 @@ fn without_log_probabilities_main_is_the_second_witness() {
         assert_eq!(file.contains("prompt_ids"), takes_ids);
         assert!(file.contains("\"messages\"") && !file.contains("\"tokens\""));
         check(&project, &[], &[], (0, "ceiling"), &[]);
-        let wrong = ["case text-word, from character", " for "];
+        let wrong = ["case text-word, from character", " instead of "];
         check(&project, &[], &["wrong=1"], (1, "ceiling"), &wrong);
         // One case may be a near-tie that nobody tells.
         let one = [

@@ -23,7 +23,10 @@ fn the_time_of_answers_that_say_nothing_is_no_time() {
     };
     let mute = told(&["mute=0"], &["mute=1"]);
     for check in ["slower", "slow"] {
-        let parts = ["10 of 10 answers are wrong", "nothing but white space for"];
+        let parts = [
+            "10 of 10 answers are wrong",
+            "nothing but white space instead of",
+        ];
         mute.says(check, "invalid", "wrong-answers", &parts);
     }
     mute.ends_with(4);
@@ -55,7 +58,10 @@ fn blank_replies_of_a_conversation_are_no_measurement() {
         ..Story::default()
     }
     .check();
-    let parts = ["5 of 5 answers are wrong", "nothing but white space for"];
+    let parts = [
+        "5 of 5 answers are wrong",
+        "nothing but white space instead of",
+    ];
     told.says("tpot", "invalid", "wrong-answers", &parts);
     told.ends_with(4);
 }

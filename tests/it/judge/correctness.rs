@@ -70,7 +70,7 @@ fn a_wrong_token_fails_after_one_launch() {
         &answers(["one", "twelve", "three"]),
         Verdict::Fail,
         "ceiling",
-        "golden mismatches 1 case (base 0 cases), above the ceiling of 0 cases: case count, token 1: \"twelve\" for \"two\"",
+        "golden mismatches 1 case (base 0 cases), above the ceiling of 0 cases: case count, token 1: \"twelve\" instead of \"two\"",
     );
     assert_eq!(got.decision, Decision::Stop);
     let sound = judge(&plan, &answers(WORDS));
@@ -162,7 +162,10 @@ fn a_floor_on_accuracy_by_wilson() {
         (failed.verdict, first(&failed).reason.rule.name()),
         (Verdict::Fail, "floor")
     );
-    assert!(sentence(first(&failed)).contains("for example case case-0: \"wrong\" for \"right\""));
+    assert!(
+        sentence(first(&failed))
+            .contains("for example case case-0: \"wrong\" instead of \"right\"")
+    );
     let unsure = judge(&floor, &answers(100, 0, 8));
     assert_eq!(
         (unsure.verdict, unsure.decision),

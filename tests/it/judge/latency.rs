@@ -65,6 +65,36 @@ fn what_lies_beyond_the_margin_does_not_pass_before_it_can_fail() {
     assert_eq!(first(&failed).verdict, Verdict::Fail);
 }
 
+/// Twenty-nine other checks stay open, so that the session goes on, and so that their correction keeps this one from failing.
+#[test]
+fn a_pass_is_taken_back_where_a_later_look_lies_beyond_the_margin() {
+    let mut plan = tpot_plan();
+    for i in 1..30 {
+        let mut other = plan.gates[0].checks[0].clone();
+        other.id = format!("gate/other-{i}");
+        let (margin, ceiling) = (0.0105, 0.0106);
+        other.rule = Rule::Regression { margin, ceiling };
+        plan.gates[0].checks.push(other);
+    }
+    let launches = blocks(8, |arm, block| {
+        let change = if block < 4 { 0.011 } else { 0.012 };
+        let shift = if arm == Arm::Head { 1.0 + change } else { 1.0 };
+        around(20.0 * shift * (1.0 + 0.001 * noise(arm, block)))
+    });
+    let at = |blocks: usize| {
+        let got = judge(&plan, &interleaved(launches[..2 * blocks].to_vec()));
+        (first(&got).verdict, sentence(first(&got)))
+    };
+    let (four, eight) = (at(4), at(8));
+    assert_eq!(four.0, Verdict::Pass, "{}", four.1);
+    assert_eq!(eight.0, Verdict::Inconclusive, "{}", eight.1);
+    assert!(
+        eight.1.contains("beyond the margin of 1 % by its interval"),
+        "{}",
+        eight.1
+    );
+}
+
 #[test]
 fn between_margin_and_ceiling_it_goes_on_to_the_cap() {
     let (plan, launches) = (tpot_plan(), tpot_blocks(16, 0.02, 0.02));

@@ -19,7 +19,8 @@ pub fn hidden(words: &[String]) -> Vec<String> {
             is_next = false;
             continue;
         }
-        is_value = is_option && !word.contains('=') && names_secret(word);
+        let is_user = ["-u", "--user"].contains(&word.as_str());
+        is_value = is_option && !word.contains('=') && (names_secret(word) || is_user);
         is_next = is_value;
         hidden.push(match word.split_once('=') {
             Some((name, value)) if is_name(name) && (names_secret(name) || is_secret(value)) => {
@@ -129,6 +130,7 @@ mod tests {
                 "s --api-key FILL-IN --max-tokens 5",
             ),
             ("s --hf-token=abc", "s --hf-token=FILL-IN"),
+            ("s -u me:abc --user me:abc", "s -u FILL-IN --user FILL-IN"),
             (
                 "s --api-key a b --port 8000",
                 "s --api-key FILL-IN FILL-IN --port 8000",

@@ -116,6 +116,7 @@ pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
         .map(|gate| in_results(gate, &records).or_else(|| in_store(&plan, gate, &stored)))
         .collect();
     let costs = costs(&plan, known);
+    let blocks = plan.most_blocks().max(1);
     let pieces: Vec<Piece> = plan
         .gates
         .iter()
@@ -124,7 +125,7 @@ pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
             gate: gate.name.clone(),
             group: cost.group,
             start_s: cost.spent.start_s,
-            work_s: cost.spent.work_s,
+            work_s: cost.spent.work_s * f64::from(gate.blocks_of(blocks)) / f64::from(blocks),
         })
         .collect();
     let shards = options

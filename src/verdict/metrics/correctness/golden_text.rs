@@ -112,7 +112,7 @@ fn placed<'a>(case: &'a GoldenCase, want: &[char], place: usize) -> Placed<'a> {
     }
 }
 
-/// `"…a b" for "…a c"`, around a character.
+/// The text around a character, shortened and quoted: `"…a b…"`.
 pub fn quoted(text: &str, place: usize) -> String {
     let text = plain(text);
     let from = place.saturating_sub(BEFORE).min(text.len());

@@ -16,7 +16,8 @@ pub struct Parting {
     pub place: usize,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
-    /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists.
+    /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, and where those of
+    /// the sample are not of its text.
     pub is_tie: Option<bool>,
 }
 
@@ -26,10 +27,12 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     let character = first_character(other, sample);
     let (said, expected) = (quoted(sample, character), quoted(other, character));
     let Some(token) = first_token(other, sample) else {
+        let same = is_same_list(other, sample);
+        let from = if same { ", from the same tokens" } else { "" };
         return Parting {
             place: character,
-            text: format!("from character {character} on {said} for {expected}"),
-            is_tie: None,
+            text: format!("from character {character} on {said} instead of {expected}{from}"),
+            is_tie: (near_tie.is_some() && same).then_some(false),
         };
     };
     let tie = near_tie.and_then(|nats| {
@@ -41,7 +44,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     });
     Parting {
         place: token,
-        text: format!("from token {token} on {said} for {expected}"),
+        text: format!("from token {token} on {said} instead of {expected}"),
         is_tie: tie,
     }
 }
@@ -77,15 +80,53 @@ pub fn parts_within(other: &Sample, sample: &Sample, share: usize, most: usize) 
     place * tokens < most * all && place * share < all
 }
 
-/// Number of the first token that differs; `None` where tokens are unknown or do not tell the texts apart.
-fn first_token(a: &Sample, b: &Sample) -> Option<usize> {
-    let (a, b) = (&a.logprobs, &b.logprobs);
+/// Number of the first token that differs; `None` where tokens are unknown, do not tell the texts apart, or are not those
+/// of the text of `sample`.
+fn first_token(other: &Sample, sample: &Sample) -> Option<usize> {
+    let (a, b) = (&other.logprobs, &sample.logprobs);
     if a.is_empty() || b.is_empty() {
         return None;
     }
-    let longest = a.len().max(b.len());
     let token = |of: &[TokenLogprob], i: usize| of.get(i).map(|entry| entry.token.clone());
-    (0..longest).find(|&i| token(a, i) != token(b, i))
+    let mut places = 0..a.len().max(b.len());
+    let place = places.find(|&i| token(a, i) != token(b, i))?;
+    let is_listed_otherwise = spells(other, place) && !spells(sample, place);
+    (!is_listed_otherwise).then_some(place)
+}
+
+/// True if an answer's text begins with its tokens up to number `place`, that one too. The last one may be an end of
+/// sequence, which no text has; part of a character cannot be compared. Texts that are not kept tell nothing.
+fn spells(sample: &Sample, place: usize) -> bool {
+    let (before, rest) = sample.logprobs.split_at(place.min(sample.logprobs.len()));
+    let before: String = before.iter().map(|entry| entry.token.as_str()).collect();
+    let Some(text) = &sample.text else {
+        return true;
+    };
+    text.strip_prefix(&before).is_some_and(|after| match rest {
+        [] => true,
+        [_] if after.is_empty() => true,
+        [next, ..] => after.starts_with(&next.token) || is_part_of_character(&next.token),
+    })
+}
+
+/// True if two answers list the same tokens, which spell the text of `other` and not that of `sample`.
+fn is_same_list(other: &Sample, sample: &Sample) -> bool {
+    let tokens = |of: &Sample| -> Vec<String> {
+        let tokens = of.logprobs.iter();
+        tokens.map(|entry| entry.token.clone()).collect()
+    };
+    let (Some(a), Some(b)) = (&other.text, &sample.text) else {
+        return false;
+    };
+    let listed = tokens(other);
+    let is_spelt = listed.concat().starts_with(a.as_str());
+    let is_whole = !listed.iter().any(|token| is_part_of_character(token));
+    a != b && !listed.is_empty() && is_spelt && is_whole && listed == tokens(sample)
+}
+
+/// A token of no whole character: OpenAI's servers write U+FFFD for it, vLLM `bytes:\xe2`.
+fn is_part_of_character(token: &str) -> bool {
+    token.contains(char::REPLACEMENT_CHARACTER) || token.starts_with("bytes:")
 }
 
 /// True if each answer's engine had the other's token within `nats` of its best one. `None` where a list is missing.

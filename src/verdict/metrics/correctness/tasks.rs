@@ -21,7 +21,7 @@ pub fn accuracy(at: &Place<'_>, tasks: &Tasks) -> Result<LaunchMeasure, Undefine
         let right = text.trim() == case.expect.trim();
         if !right && remarks.len() < QUOTED {
             remarks.push(format!(
-                "case {}: {:?} for {:?}",
+                "case {}: {:?} instead of {:?}",
                 case.id,
                 text.trim(),
                 case.expect
@@ -86,7 +86,10 @@ mod tests {
         assert_eq!((m.value, m.samples), (0.5, 4));
         assert_eq!(
             m.remarks,
-            ["case b: \"07\" for \"7\"", "case c: \"x  y\" for \"x y\""]
+            [
+                "case b: \"07\" instead of \"7\"",
+                "case c: \"x  y\" instead of \"x y\""
+            ]
         );
         let right: Vec<bool> = m.successes.values().copied().collect();
         assert_eq!(right, [true, false, false, true]);

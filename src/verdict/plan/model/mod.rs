@@ -59,9 +59,8 @@ impl Plan {
     /// so many launches.
     pub fn most_blocks(&self) -> u32 {
         let last = self.design.looks.last().copied().unwrap_or_default();
-        let workloads = self.gates.iter().flat_map(|gate| &gate.workloads);
-        let wanted = workloads.map(|workload| workload.launches.unwrap_or(last));
-        wanted.max().unwrap_or(last).min(last)
+        let wanted = self.gates.iter().map(|gate| gate.blocks_of(last));
+        wanted.max().unwrap_or(last)
     }
 }
 
@@ -381,6 +380,16 @@ impl Gate {
         self.engine_args == other.engine_args
             && self.page_cache == other.page_cache
             && self.interleave == other.interleave
+    }
+
+    /// Blocks of `all` in which some workload of the gate runs.
+    pub fn blocks_of(&self, all: u32) -> u32 {
+        let limits = self.workloads.iter().map(|workload| workload.launches);
+        limits
+            .map(|limit| limit.unwrap_or(all))
+            .max()
+            .unwrap_or(all)
+            .min(all)
     }
 
     /// Whether the launch's engine was started as the gate asks.

@@ -305,7 +305,11 @@ fn answer(row: &AnswerRow) -> Vec<String> {
     };
     let token = match &row.token {
         Some((place, said, expected)) => {
-            format!(", token {place}: {} for {}", word(said), word(expected))
+            format!(
+                ", token {place}: {} instead of {}",
+                word(said),
+                word(expected)
+            )
         }
         None => String::new(),
     };

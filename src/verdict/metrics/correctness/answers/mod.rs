@@ -162,20 +162,25 @@ impl<'a> Answers<'a> {
             return None;
         }
         if sample.is_blank() && !other.is_blank() {
-            return Some(format!("nothing but white space for {}", quoted(other, 0)));
+            return Some(format!(
+                "nothing but white space instead of {}",
+                quoted(other, 0)
+            ));
         }
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         let mut others = alone.into_iter().chain(base);
         if sample.tokens.repeats && !others.any(|other| other.tokens.repeats) {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
-            return Some(format!("one token over and over, {said} for {expected}"));
+            return Some(format!(
+                "one token over and over, {said} instead of {expected}"
+            ));
         }
         let given_to = self.given_to().get(sample.text_sha256.as_str())?;
         let own = Prompt::of(sample);
         let owner = given_to.iter().find(|prompt| **prompt != own)?;
         let (said, expected) = (quoted(sample, 0), quoted(other, 0));
         Some(format!(
-            "{said} for {expected}, and that is what {owner} was answered"
+            "{said} instead of {expected}, and that is what {owner} was answered"
         ))
     }
 }
@@ -185,7 +190,7 @@ impl<'a> Answers<'a> {
 pub struct WrongAnswers {
     pub wrong: usize,
     pub all: usize,
-    /// `request 4: nothing but white space for "twelve"`.
+    /// `request 4: nothing but white space instead of "twelve"`.
     pub first: String,
 }
 
@@ -224,7 +229,7 @@ pub struct OtherAnswers {
     pub early: usize,
     /// Those that were compared.
     pub all: usize,
-    /// `launch 1, request 4: "fifteen" for "twelve"`.
+    /// `launch 1, request 4: "fifteen" instead of "twelve"`.
     pub first: Option<String>,
 }
 
@@ -250,7 +255,7 @@ impl OtherAnswers {
             let (said, expected) = (quoted(head, 0), quoted(base, 0));
             let launch = requests.launch.position;
             format!(
-                "launch {launch}, request {}: {said} for {expected}",
+                "launch {launch}, request {}: {said} instead of {expected}",
                 head.index
             )
         });

@@ -240,6 +240,48 @@ fn log_probabilities_tell_a_near_tie_from_a_mix_up() {
     assert_eq!(of_two(&[("a", tie)], &[("c", tie)]), (1.0, 1.0));
 }
 
+/// Tokens that do not spell the answer excuse no difference: their near-tie is not the text's.
+#[test]
+fn a_near_tie_of_tokens_that_are_not_the_texts_excuses_nothing() {
+    let tie = 0.05;
+    let base = || {
+        scored(
+            answer(0, "p0", Condition::Alone, ""),
+            &[("a", 3.0), ("a", tie)],
+        )
+    };
+    let head = |tokens: &[(&str, f64)], text: &str| {
+        let mut head = scored(answer(0, "p0", Condition::Alone, ""), tokens);
+        (head.text, head.text_sha256) = (Some(text.into()), text.into());
+        let base = launch(1, vec![base()]);
+        let measure = of(Some(NATS), &launch(0, vec![head]), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    let tied: &[(&str, f64)] = &[("a", 3.0), ("b", tie)];
+    assert_eq!(head(tied, "ab"), (0.0, 0.0));
+    // More text than tokens are listed for.
+    assert_eq!(head(tied, "ab and more"), (0.0, 0.0));
+    assert_eq!(head(tied, "xy"), (1.0, 0.0));
+    assert_eq!(head(tied, "ax"), (1.0, 0.0));
+    // The same tokens as base's, and another text: no near-tie explains it.
+    assert_eq!(head(&[("a", 3.0), ("a", tie)], "ax"), (1.0, 1.0));
+    // An end of sequence is a token and no text; part of a character is no text yet.
+    let ended = |token| {
+        let mut base = base();
+        base.logprobs[1].top[1].0 = String::from(token);
+        let mut head = scored(
+            answer(0, "p0", Condition::Alone, ""),
+            &[("a", 3.0), (token, tie)],
+        );
+        (head.text, head.text_sha256) = (Some("a".into()), "a".into());
+        let base = launch(1, vec![base]);
+        let measure = of(Some(NATS), &launch(0, vec![head]), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(ended("<|im_end|>"), (0.0, 0.0));
+    assert_eq!(ended("\u{fffd}"), (0.0, 0.0));
+}
+
 #[test]
 fn a_difference_shows_condition_place_and_both_texts() {
     let head = pairs(&[
@@ -250,7 +292,7 @@ fn a_difference_shows_condition_place_and_both_texts() {
     assert_eq!(
         measure.remarks,
         [
-            "in a batch, streamed, prompt p0: from character 17 on \"…at on a dog\" for \"…at on a mat\" alone"
+            "in a batch, streamed, prompt p0: from character 17 on \"…at on a dog\" instead of \"…at on a mat\" alone"
         ]
     );
 }

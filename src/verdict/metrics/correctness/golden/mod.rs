@@ -164,7 +164,7 @@ fn left<'a>(
         },
         sample,
         text: format!(
-            "case {}, from character {place} on {said} for {expected}",
+            "case {}, from character {place} on {said} instead of {expected}",
             case.id
         ),
     };
@@ -270,7 +270,7 @@ fn describe(difference: &Difference) -> String {
         return format!("case {}", difference.case);
     };
     format!(
-        "case {}, token {place}: {} for {}",
+        "case {}, token {place}: {} instead of {}",
         difference.case,
         word(said),
         word(expected)

@@ -95,10 +95,10 @@ fn only_a_divergence_that_the_reference_did_not_see_coming_counts() {
         assert_eq!(greedy(g, words).value, expect, "{words:?}");
     }
     let remarks = greedy(&firm, &["a", "b"]).remarks;
-    assert_eq!(remarks, ["case case, token 1: \"b\" for \"x\""]);
+    assert_eq!(remarks, ["case case, token 1: \"b\" instead of \"x\""]);
     assert_eq!(
         greedy(&firm, &["a"]).remarks,
-        ["case case, token 1: the end for \"x\""]
+        ["case case, token 1: the end instead of \"x\""]
     );
 }
 
@@ -230,7 +230,7 @@ fn without_any_log_probabilities_base_is_the_second_witness() {
         assert_eq!((got, at_least), (value, sure), "{head:?} {base:?}");
     }
     let (_, _, remarks) = beside(12, &[3], Some(&[]));
-    let expect = "case c3, from character 3 on \"c3 no\" for \"c3 yes\"";
+    let expect = "case c3, from character 3 on \"c3 no\" instead of \"c3 yes\"";
     assert_eq!(remarks, [expect]);
     let (_, _, remarks) = beside(12, &all, Some(&all));
     assert!(remarks[3].contains("not main's any more"), "{remarks:?}");

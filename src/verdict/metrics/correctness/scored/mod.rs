@@ -63,7 +63,7 @@ pub fn greedy_agreement(at: &Place<'_>, goldens: &Goldens) -> Result<LaunchMeasu
                 let place = place - case.skip;
                 let text = || {
                     format!(
-                        "case {}, token {place}: {choice:?} for {:?}",
+                        "case {}, token {place}: {choice:?} instead of {:?}",
                         case.id, token.text
                     )
                 };

@@ -262,7 +262,10 @@ fn agreement_counts_tokens_and_forgives_near_ties() {
     assert!((firm.value - 0.5).abs() < 1e-12);
     assert_eq!(
         firm.remarks,
-        ["1 of 2 tokens", "case g, token 1: \" ran\" for \" sat\""]
+        [
+            "1 of 2 tokens",
+            "case g, token 1: \" ran\" instead of \" sat\""
+        ]
     );
     let tied = of(Metric::GreedyAgreement, &golden(0.49), forced()).unwrap();
     assert!((tied.value - 1.0).abs() < 1e-12);
