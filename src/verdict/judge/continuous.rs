@@ -11,7 +11,7 @@ use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
 use crate::record::{
     Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Metric, Remark, RuleId,
-    StoredSessions,
+    StoredSessions, TooFew,
 };
 use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale, Trials};
 
@@ -100,6 +100,12 @@ fn regression(
         // Of finite values: one at or below 0 has no logarithm.
         Err(Degenerate::NotFinite) if scale == Scale::Log => {
             return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
+        }
+        // Two values may be alike by chance, where they are coarse.
+        Err(Degenerate::NoVariance) if base.min(head) < 3 && !view.is_exhausted() => {
+            let blocks = view.wants();
+            let facts = Facts::TooFew(TooFew::NextLook { blocks });
+            return Assessment::waiting(figures, facts, blocks);
         }
         Err(degenerate) => return no_t(figures, degenerate),
     };

@@ -15,10 +15,8 @@ pub fn power_text(plan: &PowerPlan) -> String {
     let mut out = String::new();
     let cap = plan.looks.last().copied().unwrap_or_default();
     let intro = format!(
-        "what is found in {} of sessions that look {} times and judge {} together (profile {}, at most {cap} \
-         blocks of two launches):",
+        "what is found in {} of sessions that judge {} together (profile {}, at most {cap} blocks of two launches):",
         percent(plan.power),
-        plan.looks.len(),
         count(plan.checks, "check"),
         plan.profile,
     );
