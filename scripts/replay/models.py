@@ -9,7 +9,7 @@ Layout: as gen.py's, with calibration.csv in a case of a calibrated machine (ses
 import argparse, hashlib, json, os, sys
 import numpy as np
 from gen import Rng, seed_of, within, FP, MU
-NB=20; R=60; LOOKS=[2,3,4,5,6,7,8,10,12,16,20]
+NB=20; R=60; LOOKS=[3,4,5,6,7,8,10,12,16,20]
 REQUESTS=dict(sr=.006,rho=.3)
 # name: deviation of a launch of base and head, and what the machine does beside
 MODELS='quiet typical noisy other heavy uneven ar1 clock cycle hog bimodal order modes'.split()

@@ -11,7 +11,7 @@ use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
 use crate::record::{
     Advice, Arm, Comparison, Direction, Ending, Facts, Hypothesis, Limit, Metric, Remark, RuleId,
-    StoredSessions, TooFew,
+    StoredSessions,
 };
 use crate::stats::{self, Degenerate, Estimate, PriorVariance, Scale, Trials};
 
@@ -101,12 +101,6 @@ fn regression(
         Err(Degenerate::NotFinite) if scale == Scale::Log => {
             return Assessment::never(figures, RuleId::NoRelativeScale, Facts::None);
         }
-        // Two values may be alike by chance, where they are coarse.
-        Err(Degenerate::NoVariance) if base.min(head) < 3 && !view.is_exhausted() => {
-            let blocks = view.wants();
-            let facts = Facts::TooFew(TooFew::NextLook { blocks });
-            return Assessment::waiting(figures, facts, blocks);
-        }
         Err(degenerate) => return no_t(figures, degenerate),
     };
     let direction = view.case.check.metric.direction();
@@ -116,12 +110,13 @@ fn regression(
         let (budgets, blocks) = (&view.case.budgets, view.scope.looked);
         let p_fail = budgets.paid_failure(loss.p_greater(m), loss.est, base.min(head), blocks);
         // A change beyond the margin may also be below the ceiling: it does not pass, and waits for a look that can fail it.
-        let p_pass = if is_worse {
-            trail.withdraw_pass();
-            1.0
-        } else {
-            budgets.pass.paid(loss.p_less(c), blocks)
+        let p_pass = match is_worse {
+            true => 1.0,
+            false => budgets.pass.paid(loss.p_less(c), blocks),
         };
+        if is_worse || loss.est > c {
+            trail.withdraw_pass();
+        }
         trail.look(view, (p_fail, p_pass), &figures);
         trail.foretell(view, &loss, (m, c), head);
     }

@@ -31,7 +31,8 @@ pub fn assess(
             Side::Ceiling => (e.p_greater(at), e.p_less(at)),
             Side::Floor => (e.p_less(at), e.p_greater(at)),
         };
-        if is_beyond(&figures, limit) {
+        // An earlier look's pass no longer holds.
+        if p_fail < 0.5 {
             trail.withdraw_pass();
         }
         let Budgets { fail, pass, .. } = &view.case.budgets;
@@ -51,16 +52,6 @@ pub fn assess(
         }),
     };
     Assessment::new(figures, Finding::Tested(tested))
-}
-
-/// True if the repeated interval lies on the wrong side of the limit: an earlier look's pass no longer holds.
-fn is_beyond(figures: &Figures, limit: Limit) -> bool {
-    figures
-        .interval
-        .is_some_and(|(low, high)| match limit.side {
-            Side::Ceiling => low > limit.value,
-            Side::Floor => high < limit.value,
-        })
 }
 
 /// Head's mean with its repeated interval, and base's mean beside it.

@@ -111,7 +111,7 @@ impl PastLooks {
         self.passed = None;
     }
 
-    /// The numbers of the first look that passed: what comes after it decides nothing, unless it lies beyond the margin.
+    /// The numbers of the first look that passed: what comes after it decides nothing, unless it says the opposite.
     pub fn passed(&self) -> Option<Figures> {
         self.passed.clone()
     }

@@ -40,7 +40,7 @@ fn small() -> Project {
     project.write("gates/start.toml", START);
     project.edit(
         "gates/gate.toml",
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
         "looks = [4, 5]",
     );
     project

@@ -33,7 +33,7 @@ pub(super) fn with_attack(attack: &str) -> Project {
     project.write("gates/slow.toml", SLOW);
     project.edit(
         "gates/gate.toml",
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
         "looks = [4]",
     );
     project.write("flags", "--fault=decode-delay=2ms");

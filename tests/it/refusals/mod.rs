@@ -211,19 +211,19 @@ fn impossible_units_and_numbers() {
     );
     refuses(
         CONFIG,
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
         "looks = [4, 4]",
         &["rising numbers of blocks"],
     );
     refuses(
         CONFIG,
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
-        "looks = [1]",
-        &["between 2 and 1000"],
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
+        "looks = [2]",
+        &["between 3 and 1000"],
     );
     refuses(
         CONFIG,
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
         "looks = [3]",
         &["the last of `looks` must be 4 blocks or more"],
     );

@@ -631,7 +631,7 @@ const MISTAKES_IN_A_PROJECT: [(&str, &str); 13] = [
     ),
     ("\"{port}\"", "\"8000\""),
     ("looks = [4]", "looks = [3]"),
-    ("looks = [4]", "looks = [1, 4]"),
+    ("looks = [4]", "looks = [2, 4]"),
     ("looks = [4]", "looks = { quick = [4] }"),
     ("budget = \"1 h\"", "budgt = \"1 h\""),
     ("[errors]", "[erors]"),

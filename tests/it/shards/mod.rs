@@ -21,7 +21,7 @@ fn three() -> Project {
     }
     project.edit(
         "gates/gate.toml",
-        "looks = [2, 3, 4, 5, 6, 7, 8, 10]",
+        "looks = [3, 4, 5, 6, 7, 8, 10]",
         "looks = [4, 5]",
     );
     project

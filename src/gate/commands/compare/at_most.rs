@@ -13,7 +13,7 @@ use crate::figures::Held;
 use crate::report;
 use crate::session::Error;
 use verdict::judge::judge;
-use verdict::plan::{self, Check, Gate, Part, Plan, Rule, Workload, WorkloadKind};
+use verdict::plan::{self, Check, Gate, LAUNCHES, Part, Plan, Rule, Workload, WorkloadKind};
 use verdict::record::{
     Arm, Build, Comparison, Decision, Ending, Extent, Interleave, Launch, Metric, RunRecord,
     RunVerdict, Statistic, Verdict,
@@ -50,7 +50,13 @@ impl Limit {
         if let Some(lack) = plan::lack(check.metric, &check.part, &workload.kind) {
             return Err(refused(format!("workload {}: {lack}", workload.id)));
         }
-        let least = plan.design.looks.first().copied().unwrap_or_default();
+        let least = plan
+            .design
+            .looks
+            .iter()
+            .copied()
+            .find(|look| *look >= LAUNCHES)
+            .unwrap_or(LAUNCHES);
         if let Some(rounds) = contest.rounds.filter(|rounds| *rounds < least) {
             return Err(refused(format!(
                 "{rounds} rounds decide nothing: results are tested after {least} rounds first; say --rounds {least} \

@@ -9,6 +9,8 @@ const HIDDEN: &str = "FILL-IN";
 pub fn hidden(words: &[String]) -> Vec<String> {
     // Whether an option that holds a secret came before, without its value; and whether right before.
     let (mut is_value, mut is_next) = (false, false);
+    // Right after `-u`, which takes `user:password`; of Python and others it takes nothing.
+    let mut is_user = false;
     let mut hidden = Vec::new();
     for word in words {
         let is_option = word.starts_with('-');
@@ -19,17 +21,24 @@ pub fn hidden(words: &[String]) -> Vec<String> {
             is_next = false;
             continue;
         }
-        let is_user = ["-u", "--user"].contains(&word.as_str());
-        is_value = is_option && !word.contains('=') && (names_secret(word) || is_user);
+        if std::mem::take(&mut is_user) && !is_option && word.contains(':') {
+            hidden.push(HIDDEN.to_owned());
+            continue;
+        }
+        is_value = is_option && !word.contains('=') && names_secret(word);
         is_next = is_value;
         hidden.push(match word.split_once('=') {
             Some((name, value)) if is_name(name) && (names_secret(name) || is_secret(value)) => {
                 format!("{name}={HIDDEN}")
             }
+            Some(("--user", value)) if value.contains(':') => format!("--user={HIDDEN}"),
             Some((name, _)) if is_name(name) => word.clone(),
-            _ if is_secret(word) => HIDDEN.to_owned(),
+            _ if is_secret(word) || (word.starts_with("-u") && word.contains(':')) => {
+                HIDDEN.to_owned()
+            }
             _ => word.clone(),
         });
+        is_user = ["-u", "--user"].contains(&word.as_str());
     }
     hidden
 }
@@ -130,7 +139,10 @@ mod tests {
                 "s --api-key FILL-IN --max-tokens 5",
             ),
             ("s --hf-token=abc", "s --hf-token=FILL-IN"),
-            ("s -u me:abc --user me:abc", "s -u FILL-IN --user FILL-IN"),
+            (
+                "python -u s.py -u me:abc --user me:abc --user=me:abc -ume:abc",
+                "python -u s.py -u FILL-IN --user FILL-IN --user=FILL-IN FILL-IN",
+            ),
             (
                 "s --api-key a b --port 8000",
                 "s --api-key FILL-IN FILL-IN --port 8000",

@@ -19,6 +19,8 @@ pub struct Parting {
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, and where those of
     /// the sample are not of its text.
     pub is_tie: Option<bool>,
+    /// Both list the same tokens, which spell the other text: no near-tie explains the difference.
+    pub has_same_tokens: bool,
 }
 
 /// The first difference of `sample` from another answer to its prompt. `near_tie`: two tokens closer than this are
@@ -27,12 +29,17 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     let character = first_character(other, sample);
     let (said, expected) = (quoted(sample, character), quoted(other, character));
     let Some(token) = first_token(other, sample) else {
-        let same = is_same_list(other, sample);
-        let from = if same { ", from the same tokens" } else { "" };
+        let has_same_tokens = near_tie.is_some() && is_same_list(other, sample);
+        let from = if has_same_tokens {
+            ", from the same tokens"
+        } else {
+            ""
+        };
         return Parting {
             place: character,
             text: format!("from character {character} on {said} instead of {expected}{from}"),
-            is_tie: (near_tie.is_some() && same).then_some(false),
+            is_tie: None,
+            has_same_tokens,
         };
     };
     let tie = near_tie.and_then(|nats| {
@@ -46,6 +53,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
         place: token,
         text: format!("from token {token} on {said} instead of {expected}"),
         is_tie: tie,
+        has_same_tokens: false,
     }
 }
 
@@ -94,19 +102,24 @@ fn first_token(other: &Sample, sample: &Sample) -> Option<usize> {
     (!is_listed_otherwise).then_some(place)
 }
 
-/// True if an answer's text begins with its tokens up to number `place`, that one too. The last one may be an end of
-/// sequence, which no text has; part of a character cannot be compared. Texts that are not kept tell nothing.
+/// True if an answer's text begins with its tokens up to number `place`, that one too, white space before the first left out.
+/// A text may end before its last tokens: an end of sequence, a stop string. A special token or part of a character cannot be
+/// compared. Texts that are not kept tell nothing.
 fn spells(sample: &Sample, place: usize) -> bool {
     let (before, rest) = sample.logprobs.split_at(place.min(sample.logprobs.len()));
     let before: String = before.iter().map(|entry| entry.token.as_str()).collect();
     let Some(text) = &sample.text else {
         return true;
     };
-    text.strip_prefix(&before).is_some_and(|after| match rest {
-        [] => true,
-        [_] if after.is_empty() => true,
-        [next, ..] => after.starts_with(&next.token) || is_part_of_character(&next.token),
-    })
+    let next = rest.first().map_or("", |entry| entry.token.as_str());
+    let before = before.trim_start();
+    let next = if before.is_empty() {
+        next.trim_start()
+    } else {
+        next
+    };
+    let after = text.trim_start().strip_prefix(before);
+    after.is_some_and(|after| after.is_empty() || after.starts_with(next) || is_no_text(next))
 }
 
 /// True if two answers list the same tokens, which spell the text of `other` and not that of `sample`.
@@ -120,13 +133,16 @@ fn is_same_list(other: &Sample, sample: &Sample) -> bool {
     };
     let listed = tokens(other);
     let is_spelt = listed.concat().starts_with(a.as_str());
-    let is_whole = !listed.iter().any(|token| is_part_of_character(token));
-    a != b && !listed.is_empty() && is_spelt && is_whole && listed == tokens(sample)
+    let is_whole = !listed.iter().any(|token| is_no_text(token));
+    // Some servers leave out white space at the end of whole answers alone.
+    a.trim() != b.trim() && !listed.is_empty() && is_spelt && is_whole && listed == tokens(sample)
 }
 
-/// A token of no whole character: OpenAI's servers write U+FFFD for it, vLLM `bytes:\xe2`.
-fn is_part_of_character(token: &str) -> bool {
-    token.contains(char::REPLACEMENT_CHARACTER) || token.starts_with("bytes:")
+/// A token that no text shows as it is listed: part of a character (U+FFFD; vLLM's `bytes:\xe2`, llama.cpp's `byte: `), or a
+/// special one (`<|im_end|>`).
+fn is_no_text(token: &str) -> bool {
+    let is_special = token.starts_with('<') && token.ends_with('>');
+    token.contains(char::REPLACEMENT_CHARACTER) || token.starts_with("byte") || is_special
 }
 
 /// True if each answer's engine had the other's token within `nats` of its best one. `None` where a list is missing.

@@ -225,7 +225,7 @@ pub struct Build {
 /// Fewer launches an arm than this carry no t-test.
 pub const LAUNCHES: u32 = 4;
 /// … and fewer than this, where calibration has shown how much they vary.
-pub const CALIBRATED_LAUNCHES: u32 = 2;
+pub const CALIBRATED_LAUNCHES: u32 = 3;
 
 /// Design of the session: looks, error budgets, time.
 #[derive(Clone, Debug, PartialEq)]

@@ -429,7 +429,7 @@ fn read_profile(name: &str, errors: Errors, field: &Field<'_, '_>) -> Result<Des
     }
     if looks.last().is_some_and(|last| *last < LAUNCHES) {
         return Err(looks_field.wrong(
-            "the last of `looks` must be 4 blocks or more: fewer launches an arm decide only where the machine is \
+            "the last of `looks` must be 4 blocks or more: three launches an arm decide only where the machine is \
              calibrated",
         ));
     }

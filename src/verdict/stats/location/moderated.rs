@@ -3,8 +3,7 @@
 //! The variance is the mean of the sample's and the prior's, each by its degrees of freedom, and t has the sum of
 //! both: exact where variances from session to session follow a scaled inverse χ² (Smyth 2004, *Linear models and
 //! empirical Bayes methods*, section 3). A sample that varies clearly more than the prior allows stands by itself. A small one
-//! that varies clearly less may hold launches of one mode alone, and the prior stands by itself: for two values per arm, which
-//! often do, as if it were known by one degree of freedom.
+//! that varies clearly less may hold launches of one mode alone, and the prior stands by itself.
 
 use super::estimate::{Degenerate, Estimate, all_finite, one_sample, welch};
 use crate::stats::{mean, variance};
@@ -15,8 +14,6 @@ use std::cmp::Ordering;
 const ABOVE: f64 = 0.3;
 /// A small sample whose variance is below the prior's with a smaller p than this is judged by the prior's.
 const BELOW: f64 = 0.05;
-/// The same for arms of two values: of launches in two equally likely modes, an eighth of such samples hold one mode per arm.
-const BELOW_OF_TWO: f64 = 0.15;
 /// If launches come in two equally likely modes, arms of this size both hold a single mode in fewer than 1 of 1,000 samples.
 const SEVERAL: f64 = 6.0;
 
@@ -81,25 +78,11 @@ struct Size {
     share: f64,
 }
 
-impl Size {
-    fn is_of_two(&self) -> bool {
-        self.values < 3.0
-    }
-
-    fn below(&self) -> f64 {
-        match self.is_of_two() {
-            true => BELOW_OF_TWO,
-            false => BELOW,
-        }
-    }
-}
-
 /// The estimate with its variance moderated.
 fn moderate(own: Estimate, variance: f64, size: &Size, prior: PriorVariance) -> Estimate {
     let df = size.df;
     let (variance, df) = match against_prior(variance, size, prior) {
         None | Some(Ordering::Greater) => return own,
-        Some(Ordering::Less) if size.is_of_two() => (prior.variance, 1.0),
         Some(Ordering::Less) => (prior.variance, prior.df),
         Some(Ordering::Equal) => {
             let all = df + prior.df;
@@ -124,7 +107,7 @@ fn against_prior(variance: f64, size: &Size, prior: PriorVariance) -> Option<Ord
     let f = FisherSnedecor::new(size.df, prior.df).ok()?;
     Some(if f.sf(ratio) < ABOVE {
         Ordering::Greater
-    } else if size.values < SEVERAL && f.cdf(ratio) < size.below() {
+    } else if size.values < SEVERAL && f.cdf(ratio) < BELOW {
         Ordering::Less
     } else {
         Ordering::Equal
@@ -211,23 +194,6 @@ mod tests {
         near(of_ratio(1.74), ((1.74 + 1.0) / 2.0, 8.0));
         near(of_ratio(0.157), ((0.157 + 1.0) / 2.0, 8.0));
         near(of_ratio(0.156), (1.0, 4.0));
-    }
-
-    /// F(2, 4) falls below 0.1692 in 15 % of samples.
-    #[test]
-    fn two_values_that_vary_less_show_little() {
-        let of_ratio = |ratio: f64| {
-            let sd = (ratio * PRIOR.variance / 2.0).sqrt();
-            let arm = |mean: f64| [mean - sd, mean + sd];
-            moderated_welch(&arm(11.0), &arm(10.0), PRIOR).unwrap()
-        };
-        check(&of_ratio(0.168), 1.0, 2.0, 1.0);
-        check(
-            &of_ratio(0.17),
-            1.0,
-            ((2.0 * 0.17 + 4.0) / 6.0 * 4.0_f64).sqrt(),
-            6.0,
-        );
     }
 
     /// One noisy session of ten makes a prior that no later session comes near.

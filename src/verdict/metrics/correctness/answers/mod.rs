@@ -478,6 +478,7 @@ impl<'a> Compared<'a> {
             place: at,
             text,
             is_tie,
+            has_same_tokens,
         } = parting(other, sample, near_tie);
         let text = format!("{place}: {text} {whose}");
         let is_answer = !other.is_blank() && !other.tokens.repeats;
@@ -492,6 +493,8 @@ impl<'a> Compared<'a> {
         match is_tie {
             Some(true) => {}
             Some(false) => self.wrong.push(difference.text),
+            // Beside the answer alone it may be the mode: base's of the same mode tells more.
+            None if has_same_tokens && whose == "in base" => self.wrong.push(difference.text),
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }
