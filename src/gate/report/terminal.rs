@@ -77,9 +77,14 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
         // A reason above may have said how it ended.
         let told = what.split_once(": ");
         let told = told.filter(|(_, how)| is_a_reason(verdict, how));
+        let ends = if tail.trim().is_empty() {
+            "is empty"
+        } else {
+            "ends:"
+        };
         let head = match told {
-            Some((launch, _)) => format!("the log of {launch} ends:"),
-            None => format!("{what}; its log ends:"),
+            Some((launch, _)) => format!("the log of {launch} {ends}"),
+            None => format!("{what}; its log {ends}"),
         };
         for line in wrap(&head, view.prose()) {
             let _ = writeln!(out, "{line}");

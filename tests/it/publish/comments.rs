@@ -67,7 +67,7 @@ pub(super) fn visible(text: &str) -> String {
 fn a_pass() {
     insta::assert_snapshot!(visible(&of_record(&record())), @r##"
     <!-- infergate:gate -->
-    ## ✅ Pass: 2 checks of 1 gate passed; a change of tpot/regression below 37.1 % may go unseen (of that size it is shown in 19 of 20 runs)
+    ## ✅ Pass: 2 checks of 1 gate passed; a change of tpot/regression by 37.1 % is found in 19 of 20 such runs, a smaller one less often
 
     | check | base | head | change | fails if | verdict |
     |---|--:|--:|---|---|---|

@@ -181,6 +181,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     };
     let files = preset.files(&model, is_built);
     write_all(&args.dir, &files)?;
+    tell(running.and_then(|running| notes::other_model(running, args.model.as_deref())));
     if let Some(running) = running.filter(|_| name != CUSTOM) {
         tell(notes::left_out(&running.seen.command, &files[0].text));
     }

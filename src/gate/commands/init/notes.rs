@@ -25,6 +25,15 @@ pub fn engine(name: &str, of_tree: Option<&str>, running: Option<&Found>) -> Vec
     }
 }
 
+/// A model that was named and is not the one that the running server serves.
+pub fn other_model(running: &Found, named: Option<&str>) -> Option<String> {
+    let named = named.filter(|named| *named != running.model)?;
+    let Found { port, model, .. } = running;
+    Some(format!(
+        "the server on port {port} calls its model `{model}`; {CONFIG} says `{named}`, as --model does, and requests carry that name"
+    ))
+}
+
 /// The abilities that a running server showed, and those that it lacks.
 pub fn abilities(seen: &Seen) -> Vec<String> {
     let abilities = [

@@ -310,10 +310,11 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// `9.5 s`; of a gate that works in the first launches only `9.5 s, in 1`.
+/// `9.5 s`; of a gate that works in the first launches only `9.5 s, once` or `9.5 s, 3 times`.
 fn work(cost: &Cost, launches: u32, all: u32) -> String {
     match cost.seconds() {
-        Some(spent) if launches < all => format!("{:.1} s, in {launches}", spent.work_s),
+        Some(spent) if launches < all && launches == 1 => format!("{:.1} s, once", spent.work_s),
+        Some(spent) if launches < all => format!("{:.1} s, {launches} times", spent.work_s),
         known => seconds(known.map(|spent| spent.work_s)),
     }
 }

@@ -200,7 +200,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; a change of {id} below {} may go unseen (of that size it is shown in 19 of 20 runs)",
+            "{passed}; a change of {id} by {} is found in 19 of 20 such runs, a smaller one less often",
             numbers::effect(effect)
         ),
         None => passed,

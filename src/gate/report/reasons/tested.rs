@@ -72,15 +72,16 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
 fn why_unsure(metric: Metric) -> &'static str {
     match metric {
         Metric::AnswerMismatches => {
-            "near-ties of the engine may explain this; to decide it, ask for log-probabilities (`top_k` of a workload of \
-             the kind `answers`), or ask more `prompts`"
+            "near-ties of the engine (two tokens about equally likely, chosen by rounding) may explain this; \
+             log-probabilities decide it, where the engine gives them (`top_k` of a workload of the kind `answers`), \
+             and more `prompts` where answers differ from the same prompt's alone"
         }
         Metric::StreamMismatches => {
             "near-ties of the engine may explain this; to decide it, ask more prompts: more `passes` of the workload"
         }
         Metric::GoldenMismatches => {
-            "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: make them with \
-             `gate golden make --model`, or with more cases; where main itself has changed, make them anew"
+            "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: `gate \
+             golden make --model` stores them; where main itself has changed, make them anew"
         }
         _ => {
             "the readings vary so much that chance alone can show that: a longer workload, or more frequent \
