@@ -141,8 +141,9 @@ fn is_same_list(other: &Sample, sample: &Sample) -> bool {
 /// A token that no text shows as it is listed: part of a character (U+FFFD; vLLM's `bytes:\xe2`, llama.cpp's `byte: `), or a
 /// special one (`<|im_end|>`).
 fn is_no_text(token: &str) -> bool {
+    let is_byte = token.starts_with("bytes:") || token.starts_with("byte:");
     let is_special = token.starts_with('<') && token.ends_with('>');
-    token.contains(char::REPLACEMENT_CHARACTER) || token.starts_with("byte") || is_special
+    token.contains(char::REPLACEMENT_CHARACTER) || is_byte || is_special
 }
 
 /// True if each answer's engine had the other's token within `nats` of its best one. `None` where a list is missing.
