@@ -88,8 +88,8 @@ pub fn parts_within(other: &Sample, sample: &Sample, share: usize, most: usize) 
     place * tokens < most * all && place * share < all
 }
 
-/// Number of the first token that differs; `None` where tokens are unknown, do not tell the texts apart, or are not those
-/// of the text of `sample`.
+/// Number of the first token that differs; `None` if no tokens are listed, the lists are equal, or the list of `sample` does not
+/// spell its text.
 fn first_token(other: &Sample, sample: &Sample) -> Option<usize> {
     let (a, b) = (&other.logprobs, &sample.logprobs);
     if a.is_empty() || b.is_empty() {
