@@ -28,6 +28,10 @@ pub struct Parting {
 pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Parting {
     let character = first_character(other, sample);
     let (said, expected) = (quoted(sample, character), quoted(other, character));
+    let tie_at = |place: usize| {
+        let (a, b) = (other.logprobs.get(place)?, sample.logprobs.get(place)?);
+        is_tie(a, b, near_tie?)
+    };
     let Some(token) = first_token(other, sample) else {
         let has_same_tokens = near_tie.is_some() && is_same_list(other, sample);
         let from = if has_same_tokens {
@@ -38,21 +42,17 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
         return Parting {
             place: character,
             text: format!("from character {character} on {said} instead of {expected}{from}"),
-            is_tie: None,
+            // Tokens that are not the text's excuse nothing, and may still be no tie.
+            is_tie: first_listed(other, sample)
+                .and_then(tie_at)
+                .filter(|tie| !tie),
             has_same_tokens,
         };
     };
-    let tie = near_tie.and_then(|nats| {
-        is_tie(
-            other.logprobs.get(token)?,
-            sample.logprobs.get(token)?,
-            nats,
-        )
-    });
     Parting {
         place: token,
         text: format!("from token {token} on {said} instead of {expected}"),
-        is_tie: tie,
+        is_tie: tie_at(token),
         has_same_tokens: false,
     }
 }
@@ -88,16 +88,20 @@ pub fn parts_within(other: &Sample, sample: &Sample, share: usize, most: usize) 
     place * tokens < most * all && place * share < all
 }
 
-/// Number of the first token that differs; `None` if no tokens are listed, the lists are equal, or the list of `sample` does not
-/// spell its text.
-fn first_token(other: &Sample, sample: &Sample) -> Option<usize> {
+/// Number of the first listed token that differs.
+fn first_listed(other: &Sample, sample: &Sample) -> Option<usize> {
     let (a, b) = (&other.logprobs, &sample.logprobs);
     if a.is_empty() || b.is_empty() {
         return None;
     }
     let token = |of: &[TokenLogprob], i: usize| of.get(i).map(|entry| entry.token.clone());
-    let mut places = 0..a.len().max(b.len());
-    let place = places.find(|&i| token(a, i) != token(b, i))?;
+    (0..a.len().max(b.len())).find(|&i| token(a, i) != token(b, i))
+}
+
+/// [`first_listed`]; `None` if no tokens are listed, the lists are equal, or the list of `sample` does not
+/// spell its text.
+fn first_token(other: &Sample, sample: &Sample) -> Option<usize> {
+    let place = first_listed(other, sample)?;
     let is_listed_otherwise = spells(other, place) && !spells(sample, place);
     (!is_listed_otherwise).then_some(place)
 }

@@ -263,6 +263,7 @@ fn a_near_tie_of_tokens_that_are_not_the_texts_excuses_nothing() {
     assert_eq!(head(tied, "ab and more"), (0.0, 0.0));
     assert_eq!(head(tied, "xy"), (1.0, 0.0));
     assert_eq!(head(tied, "ax"), (1.0, 0.0));
+    assert_eq!(head(&[("a", 3.0), ("b", 3.0)], "ax"), (1.0, 1.0));
     // The same tokens as base's, and another text: no near-tie explains it.
     assert_eq!(head(&[("a", 3.0), ("a", tie)], "ax"), (1.0, 1.0));
     // An end of sequence is a token and no text; part of a character is no text yet.
