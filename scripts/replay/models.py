@@ -12,7 +12,8 @@ from gen import Rng, seed_of, within, FP, MU
 NB=20; R=60; LOOKS=[3,4,5,6,7,8,10,12,16,20]
 REQUESTS=dict(sr=.006,rho=.3)
 # name: deviation of a launch of base and head, and what the machine does beside
-MODELS='quiet typical noisy other heavy uneven ar1 clock cycle hog bimodal order modes'.split()
+MODELS='quiet typical noisy other heavy uneven ar1 clock cycle hog bimodal order modes headmode'.split()
+MEAN=dict(modes=.4*np.log(1.06),headmode=.5*np.log(1.1)) # of head's slow launches, whatever the size
 SIZES=[('0',0.),('1',.01),('2',.02),('3',.03)]
 def ar1(g,n,phi,sd):
     x=np.empty(n); z=g.n(n); x[0]=sd*z[0]; k=sd*np.sqrt(1-phi*phi)
@@ -40,6 +41,8 @@ def machine(name,g,first,delta):
     elif name=='order': d=.02*(t%2)
     elif name=='modes':           # a slow mode in 10 % of the launches, in 50 % of head's where it is worse
         sd[:]=.003; d=np.where(g.u(n)<np.where(head&(delta>0),.5,.1),np.log(1.06),0); delta=0.
+    elif name=='headmode':        # a slow mode that the change brings: half of head's launches where it is worse
+        d=np.where(head&(delta>0)&(g.u(n)<.5),np.log(1.1),0); delta=0.
     return d+sd*e+np.where(head,np.log1p(delta),0), head
 def pairs(g):
     f=g.u(NB//2)<.5; first=np.empty(NB,bool); first[0::2]=f; first[1::2]=~f
@@ -71,8 +74,8 @@ def make(out,seed,cases,models):
                     open(d+'/samples.jsonl','w').write(''.join(json.dumps(dict(launch=l,metrics=dict(tpot_us=[int(v) for v in x[l]])),separators=(',',':'))+'\n' for l in range(2*NB)))
                     open(d+'/history.csv','w').write(f'session,launch,fingerprint,tpot_us_mean,tpot_us_median\n0,0,{FP},{MU},{MU}\n')
                     if kind!='plain': open(d+'/calibration.csv','w').write(certificates[i%10])
-                    real=delta if name!='modes' else (.4*np.log(1.06) if delta else 0.)
-                    truth.write(json.dumps(dict(case=cid,model=name,size=size,true=float(np.log1p(real) if name!='modes' else real)))+'\n')
+                    real=np.log1p(delta) if name not in MEAN else MEAN[name] if delta else 0.
+                    truth.write(json.dumps(dict(case=cid,model=name,size=size,true=float(real)))+'\n')
         truth.close()
         json.dump(dict(format='gate-replay/1',seed=seed,cases=ids,gate=dict(margin=.01,ceiling=.03,alpha=.02,beta=.015,looks=LOOKS,warmup_requests=20,max_blocks=NB,spending='pocock'),
                        metrics=dict(tpot_us=dict(kind='latency',better='lower',statistic='median'))),open(root+'/manifest.json','w'),indent=1)
@@ -125,7 +128,7 @@ def score(root,files):
             of=lambda size: [(t,V[c]) for c,t in T.items() if t['model']==name and t['size']==size and c in V]
             share=lambda g,v: 100*sum(x['verdict']==v for _,x in g)/max(1,len(g))
             mean=lambda g: sum(x['launches'] for _,x in g)/max(1,len(g))
-            n,m,b,w=of('0'),of('1'),of('2'),of('3'); ci=[x['ci'][0]<=np.expm1(t['true'])<=x['ci'][1] for t,x in n+m+b+w if x.get('ci') and not (name=='modes' and t['size'] in '12')]
+            n,m,b,w=of('0'),of('1'),of('2'),of('3'); ci=[x['ci'][0]<=np.expm1(t['true'])<=x['ci'][1] for t,x in n+m+b+w if x.get('ci') and not (name in MEAN and t['size'] in '12')]
             row=[share(n,'fail'),share(m,'fail'),share(w,'pass'),share(w,'fail'),share(n,'inconclusive'),share(w,'inconclusive'),mean(n),mean(w),100*sum(ci)/max(1,len(ci)),share(b,'pass'),share(b,'fail')]
             print('%-9s'%name+''.join('%8.1f'%x for x in row)+(' invalid %d'%sum(x['verdict']=='invalid' for _,x in n+m+b+w) if any(x['verdict']=='invalid' for _,x in n+m+b+w) else ''))
 if __name__=='__main__':
