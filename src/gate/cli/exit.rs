@@ -2,7 +2,7 @@
 
 use crate::session::Outcome;
 use std::process::ExitCode;
-use verdict::record::{Ending, Exit as LaunchExit, RunRecord, RunVerdict, Verdict};
+use verdict::record::{Ending, RunVerdict, Verdict};
 
 /// How `gate` ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,9 +13,9 @@ pub enum Exit {
     /// Wrong arguments, or gates that cannot be read.
     Usage = 2,
     Inconclusive = 3,
-    /// The measurement is broken.
+    /// No valid measurement.
     Invalid = 4,
-    /// A build, a launch, the network or the disk failed.
+    /// A build, the network or the disk failed: there is no verdict.
     Infrastructure = 5,
     Interrupted = 130,
 }
@@ -25,21 +25,16 @@ impl Exit {
     pub fn of_session(outcome: &Outcome) -> Self {
         match outcome.record.ending {
             Ending::Interrupted => Self::Interrupted,
-            _ => Self::of(&outcome.record, &outcome.verdict),
+            _ => Self::of(&outcome.verdict),
         }
     }
 
-    /// The exit code of a judged run. An engine that never started in any arm is infrastructure, not a
-    /// measurement.
-    pub fn of(record: &RunRecord, verdict: &RunVerdict) -> Self {
-        let never_ready = |exit: &LaunchExit| matches!(exit, LaunchExit::NeverReady { .. });
+    /// The exit code of a judged run.
+    pub fn of(verdict: &RunVerdict) -> Self {
         match verdict.verdict {
             Verdict::Pass => Self::Pass,
             Verdict::Fail => Self::Fail,
             Verdict::Inconclusive => Self::Inconclusive,
-            Verdict::Invalid if record.launches.iter().any(|l| never_ready(&l.exit)) => {
-                Self::Infrastructure
-            }
             Verdict::Invalid => Self::Invalid,
         }
     }

@@ -10,8 +10,8 @@ use anyhow::Context;
 use github::actions::{self, Level};
 use std::env;
 use std::fmt::Write as _;
-use std::path::{Path, absolute};
-use verdict::record::{Ending, Exit, RunRecord, RunVerdict, Verdict};
+use std::path::{Path, PathBuf, absolute};
+use verdict::record::{Ending, Exit, Launch, RunRecord, RunVerdict, Verdict};
 
 /// Prints the verdict. `results`: the directory that holds the record and its reports.
 pub fn print(
@@ -60,9 +60,11 @@ fn next(record: &RunRecord, verdict: &RunVerdict, results: &Path) -> String {
     let mut line = |what: &str, how: &str| {
         let _ = writeln!(text, "{what:<12}  {how}");
     };
-    let is_whole = record.launches.iter().all(|l| l.exit == Exit::Stopped);
+    let broken = record.launches.iter().find(|l| l.exit != Exit::Stopped);
     let is_open = verdict.verdict != Verdict::Pass && !record.comparison.is_recording();
-    if is_open && is_whole && !record.launches.is_empty() {
+    if let Some(log) = broken.and_then(|launch| log(results, launch)) {
+        line("log", &report::shell_word(&near(&log)));
+    } else if is_open && broken.is_none() && !record.launches.is_empty() {
         line("why", &format!("gate explain {directory}"));
     }
     if let Some(url) = page(results) {
@@ -76,6 +78,14 @@ fn next(record: &RunRecord, verdict: &RunVerdict, results: &Path) -> String {
         line("go on", &format!("gate check --resume {directory}"));
     }
     text
+}
+
+/// The engine's whole log, which the report shows the end of. A record may be anybody's: its log is a plain name.
+fn log(results: &Path, launch: &Launch) -> Option<PathBuf> {
+    let name = launch.log.strip_prefix("logs/")?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let path = results.join("logs").join(name);
+    (name.chars().all(is_plain) && path.is_file()).then_some(path)
 }
 
 /// `file:///…/report.html`, which terminals open.

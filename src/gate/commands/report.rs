@@ -19,5 +19,5 @@ pub struct ReportArgs {
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = session::judge_directory(&args.directory).map_err(Error::from)?;
     print(&record, &verdict, args.shown, Some(&args.directory))?;
-    Ok(Exit::of(&record, &verdict))
+    Ok(Exit::of(&verdict))
 }

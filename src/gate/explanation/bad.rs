@@ -50,18 +50,18 @@ impl Case<'_> {
             MetricKind::Counter | MetricKind::Score | MetricKind::Share,
         ) = (self.check.rule, self.check.metric.kind())
         {
-            return Some((limit, "the check's limit"));
+            return Some((limit, "the limit is"));
         }
         let first = *base.first()?;
         if base.iter().all(|value| value.to_bits() == first.to_bits()) {
-            return Some((first, "what every launch of base gives"));
+            return Some((first, "every launch of base gives"));
         }
         let logs: Vec<f64> = base.iter().map(|value| value.ln()).collect();
         // How far 1, whose logarithm is 0, lies from one more launch of base.
         let (low, high) = stats::prediction(0.0, &logs)
             .ok()?
             .interval(1.0 - 2.0 * BEYOND);
-        let rule = "what one launch of base in a hundred would exceed";
+        let rule = "one launch of base in a hundred would exceed";
         let bound = match self.check.metric.direction() {
             Direction::LowerIsBetter => -low,
             Direction::HigherIsBetter => -high,

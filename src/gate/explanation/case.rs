@@ -50,7 +50,7 @@ impl<'a> Case<'a> {
         &self,
         verdict: &RunVerdict,
         judged: &CheckVerdict,
-        reason: String,
+        (reason, examples): (String, Vec<String>),
     ) -> Explanation {
         let metric = self.check.metric;
         let facets = self.facets();
@@ -64,6 +64,7 @@ impl<'a> Case<'a> {
             check: judged.id.clone(),
             verdict: judged.verdict.name(),
             reason,
+            examples,
             metric: metric.name(),
             unit: metric.unit(),
             others: others.collect(),
@@ -277,7 +278,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
     }
     if slower.is_empty() {
         return Some(format!(
-            "no part of a request is shown to be slower by itself ({})",
+            "no single part is shown to be slower ({})",
             not.join(", ")
         ));
     }
@@ -285,7 +286,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         (Work::Start, "the start"),
         (Work::Prefill, "prefill"),
         (Work::Decode, "decoding"),
-        (Work::Transport, "the way between client and server"),
+        (Work::Transport, "transport"),
     ]
     .into_iter()
     .filter(|(work, _)| !of(&|w| w == *work, true).is_empty())
@@ -300,7 +301,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         .find(|(facet, _)| is_step && *facet == Facet::Ttft);
     let first = first.map_or_else(String::new, |row| {
         format!(
-            "; {}, not shown to be more than the step of decoding that the first token takes",
+            "; {}, no more than the decoding step that it includes",
             told(row)
         )
     });

@@ -18,13 +18,13 @@ use self::case::Case;
 use verdict::plan::Plan;
 use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 
-/// Explains a check of a judged run; `reason` is its verdict's, in words. `None`: the plan has no such check.
+/// Explains a check of a judged run; `reason` is its verdict's, in words, and examples. `None`: the plan has no such check.
 pub fn explain(
     plan: &Plan,
     record: &RunRecord,
     verdict: &RunVerdict,
     judged: &CheckVerdict,
-    reason: String,
+    reason: (String, Vec<String>),
 ) -> Option<Explanation> {
     let mut found = plan.gates.iter().filter_map(|gate| {
         let check = gate.checks.iter().find(|check| check.id == judged.id)?;

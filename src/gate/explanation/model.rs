@@ -14,6 +14,8 @@ pub struct Explanation {
     pub check: String,
     pub verdict: &'static str,
     pub reason: String,
+    /// Of what the reason counts.
+    pub examples: Vec<String>,
     pub metric: &'static str,
     #[serde(skip)]
     pub unit: Unit,

@@ -110,7 +110,7 @@ where
     let mut hopeless: Option<Instant> = None;
     while spawned.elapsed() < within {
         if let Some(status) = process.exited() {
-            let detail = format!("the engine ended at its start ({status})");
+            let detail = format!("the engine exited ({status})");
             return Err(StartError::of(process, detail, true));
         }
         // Another server may hold the port, and this engine end for want of it.

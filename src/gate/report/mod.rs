@@ -37,7 +37,9 @@ pub use openmetrics::openmetrics;
 pub use page::{
     Bar, CheckFigures, Contexts, Over, PERCENTILES, Page, Series, Start, html, two_modes,
 };
-pub use reasons::{SEND_AT_ONCE, decisive, first_events, notes, sentence, summary};
+pub use reasons::{
+    SEND_AT_ONCE, decisive, first_events, notes, sentence, sentence_and_examples, summary,
+};
 pub use redaction::redact;
 pub use row::limits;
 pub use terminal::{View, columns, columns_with_numbers, lines, terminal};
@@ -62,7 +64,7 @@ fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
 /// The verdict in a sentence.
 fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
-        ONE_BUILD => format!("one build measured against itself; {}", summary(verdict)),
+        ONE_BUILD => format!("no false alarm; {}", summary(verdict)),
         _ if verdict.verdict == Verdict::Pass => {
             let not_run = not_run::not_run(verdict);
             let parts = [Some(summary(verdict)), not_run];
@@ -93,7 +95,7 @@ fn isolation(record: &RunRecord) -> Vec<String> {
     for isolation in machines.filter_map(|machine| machine.isolation.as_ref()) {
         let note = isolation.note.iter().map(|note| format!(" ({note})"));
         let line = format!(
-            "isolation of builds and engines: {}{}",
+            "sandbox of builds and engines: {}{}",
             isolation.names(),
             note.collect::<String>()
         );
@@ -150,9 +152,15 @@ fn arms(record: &RunRecord) -> Vec<String> {
 }
 
 fn compared(record: &RunRecord) -> Vec<String> {
-    let named = |build: &Build| match &build.subject {
-        Some(subject) => format!("{} “{subject}”", commit_name(build)),
-        None => commit_name(build),
+    let named = |build: &Build| {
+        let subject = build.subject.as_ref();
+        let subject = subject.map(|subject| format!(" “{subject}”"));
+        let own = own_arguments(record, build.arm);
+        let own = (!own.is_empty()).then(|| format!(", with {}", own.join(" ")));
+        [Some(commit_name(build)), subject, own]
+            .into_iter()
+            .flatten()
+            .collect::<String>()
     };
     let of = |arm| Build::of(&record.builds, arm).map(named);
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
@@ -161,13 +169,13 @@ fn compared(record: &RunRecord) -> Vec<String> {
             match Build::of(&record.builds, Arm::Head)
                 .and_then(|build| build.artifact_sha256.as_ref())
             {
-                Some(_) => format!("base and head: {head}, one build"),
-                None => {
-                    "base and head: one command, which is not built (`engine.build` is not set)"
-                        .into()
-                }
+                Some(_) => format!(
+                    "A/A run: base and head are one build ({head}), so this shows noise, not a change"
+                ),
+                None => "A/A run: base and head start one command (`engine.build` is not set), so this shows noise, \
+                         not a change"
+                    .into(),
             },
-            "A/A: one build measured against itself".into(),
         ],
         Comparison::Interleaved => vec![
             format!("base {}", of(Arm::Base).unwrap_or_else(|| "unknown".into())),
@@ -188,6 +196,21 @@ fn compared(record: &RunRecord) -> Vec<String> {
             ),
             format!("head {head}, recorded in turn with it"),
         ],
+    }
+}
+
+/// Words of an arm's command that the other's lacks; where its files lie says nothing.
+fn own_arguments(record: &RunRecord, arm: Arm) -> Vec<&str> {
+    let words = |arm| Build::of(&record.builds, arm).map_or(&[][..], |build| &build.command);
+    let other = match arm {
+        Arm::Base => words(Arm::Head),
+        Arm::Head => words(Arm::Base),
+    };
+    let is_own = |word: &&String| !word.contains('/') && !other.contains(word);
+    let own = words(arm).iter().filter(is_own);
+    match other {
+        [] => Vec::new(),
+        _ => own.map(String::as_str).collect(),
     }
 }
 
@@ -325,16 +348,16 @@ fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
     )
 }
 
-/// `stopping early saved about 45 s`, where it did.
+/// `stopping early saved 45 s`, where it did.
 fn saved(verdict: &RunVerdict) -> Option<String> {
     let seconds = verdict.saved_s;
     if seconds < 1.0 {
         return None;
     }
     Some(if seconds < 100.0 {
-        format!("stopping early saved about {seconds:.0} s")
+        format!("stopping early saved {seconds:.0} s")
     } else {
-        format!("stopping early saved about {:.0} min", seconds / 60.0)
+        format!("stopping early saved {:.0} min", seconds / 60.0)
     })
 }
 
@@ -348,20 +371,20 @@ fn is_capped(verdict: &RunVerdict) -> bool {
 fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
     match &record.ending {
         Ending::Decided => match verdict.verdict {
-            Verdict::Pass => "every check was decided".into(),
-            Verdict::Fail => "it ended with the first failure".into(),
+            Verdict::Pass => "all checks decided".into(),
+            Verdict::Fail => "stopped at the first failure".into(),
             Verdict::Invalid => left_invalid(verdict),
-            Verdict::Inconclusive if is_capped(verdict) => "the last look was reached".into(),
-            Verdict::Inconclusive => "more launches would decide nothing".into(),
+            Verdict::Inconclusive if is_capped(verdict) => "stopped at the last look".into(),
+            Verdict::Inconclusive => "stopped: more launches would decide nothing".into(),
         },
-        Ending::LastLook => "the last look was reached".into(),
-        Ending::Budget { starting: None } => "the time budget was spent".into(),
+        Ending::LastLook => "stopped at the last look".into(),
+        Ending::Budget { starting: None } => "stopped: the time budget ran out".into(),
         Ending::Budget {
             starting: Some(starting),
-        } => format!("the time budget was spent while {starting}"),
-        Ending::Interrupted => "it was interrupted".into(),
+        } => format!("stopped: the time budget ran out while {starting}"),
+        Ending::Interrupted => "interrupted".into(),
         Ending::EngineFailed { detail } => format!("an engine failed: {detail}"),
-        Ending::Unfinished => "the record is unfinished".into(),
+        Ending::Unfinished => "cut off before its end".into(),
     }
 }
 
@@ -371,7 +394,7 @@ fn left_invalid(verdict: &RunVerdict) -> String {
     let invalid = checks().filter(|check| check.verdict == Verdict::Invalid && !check.is_waived());
     let (invalid, all) = (invalid.count(), checks().count());
     let are = if invalid == 1 { "is" } else { "are" };
-    format!("no check was left to decide; {invalid} of {all} {are} invalid")
+    format!("stopped: {invalid} of {all} checks {are} invalid")
 }
 
 #[cfg(test)]

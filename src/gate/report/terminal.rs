@@ -121,7 +121,7 @@ fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, Strin
         let all = verdict.gates.iter().flat_map(|gate| &gate.checks);
         let decided = all.clone().filter(|c| c.verdict != Verdict::Inconclusive);
         let text = format!(
-            "{} of {} had a verdict by then",
+            "{} of {} were decided",
             decided.count(),
             count(all.count(), "check")
         );
@@ -160,8 +160,8 @@ fn table(verdict: &RunVerdict, view: View) -> String {
         "check",
         "base → head",
         "change or value",
-        "fails if",
-        "passes if",
+        "fails if shown",
+        "passes if shown",
     ];
     let with = |columns: &[usize]| -> Vec<Vec<String>> {
         let header = names.map(str::to_owned);
@@ -205,7 +205,7 @@ fn limits_joined(mut row: Vec<String>) -> Vec<String> {
     };
     let limit = |text: &str| text.split_once(' ').map(|(_, limit)| limit.to_owned());
     row.push(match (fails.as_str(), passes.as_str()) {
-        ("fails if", _) => "fails / passes if".to_owned(),
+        ("fails if shown", _) => "fails / passes if shown".to_owned(),
         _ if passes.is_empty() || limit(&fails) == limit(&passes) => fails,
         _ => format!("{fails} / {passes}"),
     });
@@ -345,7 +345,7 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     if !is_told && notes.is_empty() {
         return;
     }
-    let (sentence, examples) = apart(check, sentence);
+    let (sentence, examples) = reasons::sentence_and_examples(check);
     let style = style_of(check);
     let name = check.word();
     let ids: Vec<&str> = checks.iter().map(|check| check.id.as_str()).collect();
@@ -366,18 +366,6 @@ fn reason(out: &mut String, checks: &[&CheckVerdict], told: &mut BTreeSet<String
     for grid in checks.iter().filter_map(|check| cells::grid(check)) {
         let table = arranged(grid.header, grid.rows, &[], view.table());
         let _ = writeln!(out, "\n{table}\n");
-    }
-}
-
-/// A sentence without its examples, and the examples, which are easier to read as a list.
-fn apart(check: &CheckVerdict, sentence: String) -> (String, Vec<String>) {
-    let examples = reasons::examples(check);
-    let joined = format!(": {}", examples.join("; "));
-    match sentence.split_once(&joined) {
-        Some((before, after)) if examples.len() > 1 => {
-            (format!("{before}{after}"), examples.to_vec())
-        }
-        _ => (sentence, Vec::new()),
     }
 }
 
@@ -451,7 +439,10 @@ mod tests {
             let row = ["pass", fails, passes].map(str::to_owned);
             limits_joined(row.to_vec())[1].clone()
         };
-        assert_eq!(joined("fails if", "passes if"), "fails / passes if");
+        assert_eq!(
+            joined("fails if shown", "passes if shown"),
+            "fails / passes if shown"
+        );
         assert_eq!(joined("> 1 %", "< 5 %"), "> 1 % / < 5 %");
         assert_eq!(joined("> 15 ms", "≤ 15 ms"), "> 15 ms");
         assert_eq!(joined("> 1 %", "≤ 1 %"), "> 1 %");

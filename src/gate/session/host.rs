@@ -491,7 +491,7 @@ impl Host for ArmHost<'_> {
         };
         let exit = match (ended, silent) {
             (Some(status), _) => Exit::Crashed {
-                detail: format!("the engine ended while it was measured ({status})"),
+                detail: format!("the engine exited during the run ({status})"),
                 log_tail: process.log_tail(),
             },
             (None, Some(detail)) => Exit::Hung {

@@ -69,7 +69,13 @@ pub fn html(
         |check: &&CheckVerdict| matches!(check.verdict, Verdict::Fail | Verdict::Inconclusive);
     let red = explanation::checks(verdict).filter(is_told);
     let explanations = red.take(EXPLAINED).filter_map(|check| {
-        explanation::explain(plan, record, verdict, check, report::sentence(check))
+        explanation::explain(
+            plan,
+            record,
+            verdict,
+            check,
+            report::sentence_and_examples(check),
+        )
     });
     report::html(&Page {
         record,
@@ -144,7 +150,7 @@ pub fn cause(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<St
     }
     // That of the headline.
     let judged = report::decisive(verdict)?;
-    let reason = report::sentence(judged);
+    let reason = report::sentence_and_examples(judged);
     let explained = explanation::explain(plan, record, verdict, judged, reason)?;
     // What is not shown to be slower stands in the explanation.
     let mut parts = explained.facets.iter();
@@ -154,7 +160,7 @@ pub fn cause(plan: &Plan, record: &RunRecord, verdict: &RunVerdict) -> Option<St
     let spread = explained.requests;
     let is_alike = spread.is_some_and(|spread| spread.beyond * 10 > spread.of * 9);
     let alike = if is_alike {
-        ", nearly every request alike"
+        ", in nearly every request"
     } else {
         ""
     };

@@ -36,7 +36,7 @@ pub use series::least_absolute::least_absolute_line;
 pub use series::theil_sen::{theil_sen_least, theil_sen_slope};
 pub use series::trend::{Trend, trend};
 pub use series::warm_up::{WarmUp, warm_up};
+pub use shares::binomial::{binomial_p_more, mcnemar_p_worse};
 pub use shares::clustered::{Trials, change_of_share};
 pub use shares::fisher::fisher_p;
-pub use shares::mcnemar::mcnemar_p_worse;
 pub use shares::wilson::{share_p_above, share_p_below, wilson};

@@ -125,7 +125,7 @@ fn an_engine_whose_connections_end_before_it_does_has_ended_and_does_not_hang() 
     check.extend(["--out", "result", "--head-arg", "--fault=decode-delay=1ms"]);
     let ended = project.run(&check).expect(1);
     assert_eq!(gates_that(&ended.json(), "fail"), ["tpot"]);
-    let said = "(head) crashed: the engine ended while it was measured (exit status: 3)";
+    let said = "(head) crashed: the engine exited during the run (exit status: 3)";
     assert!(ended.stdout.contains(said), "{}", ended.stdout);
     assert_eq!(project.leftovers(), [0; 0]);
 }

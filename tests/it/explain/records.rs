@@ -280,7 +280,7 @@ fn an_engine_that_died_is_told_with_the_end_of_its_log() {
     let mut launches = latencies(1.0, 1.0);
     launches.truncate(2);
     launches[1].exit = Exit::Crashed {
-        detail: "the engine ended while it was measured (signal: 9)".into(),
+        detail: "the engine exited during the run (signal: 9)".into(),
         log_tail:
             "loading\n\u{1b}[31merror: out of memory\n\nFor more information, try '--help'.\n"
                 .into(),

@@ -115,18 +115,18 @@ pub fn run(args: CheckArgs) -> anyhow::Result<Exit> {
         }
     })??;
     progress.finish();
+    let exit = Exit::of_session(&outcome);
+    if matches!(exit, Exit::Inconclusive | Exit::Invalid) {
+        for doubt in doubts {
+            output::note(&format!("warning: when the session began, {doubt}"));
+        }
+    }
     verdict::print(
         &outcome.record,
         &outcome.verdict,
         shown,
         Some(&outcome.directory),
     )?;
-    let exit = Exit::of_session(&outcome);
-    if matches!(exit, Exit::Inconclusive | Exit::Invalid) {
-        for doubt in doubts {
-            output::note(&format!("gate doctor, before the session: {doubt}"));
-        }
-    }
     Ok(exit)
 }
 

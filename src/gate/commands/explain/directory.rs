@@ -53,7 +53,7 @@ pub fn explain_directory(
     let Some(judged) = judged else {
         return Ok(Err(verdict.verdict));
     };
-    let reason = report::sentence(judged);
+    let reason = report::sentence_and_examples(judged);
     let mut explanation = explain(&plan, &record, &verdict, judged, reason);
     let is_merged = matches!(record.extent, Extent::Merged { .. });
     let modes = explanation.as_mut().and_then(|e| e.modes.as_mut());

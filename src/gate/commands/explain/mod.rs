@@ -33,7 +33,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         Some(directory) => directory.clone(),
         None => {
             let newest = directory::newest(Path::new("."))?;
-            output::note(&format!("explains {}", newest.display()));
+            output::note(&format!("explaining {}", newest.display()));
             newest
         }
     };

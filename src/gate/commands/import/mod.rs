@@ -122,5 +122,5 @@ fn judge(record: &RunRecord, directory: &Path) -> anyhow::Result<Exit> {
         VerdictFormat::Text.into(),
         Some(directory),
     )?;
-    Ok(Exit::of(&record, &verdict))
+    Ok(Exit::of(&verdict))
 }

@@ -23,5 +23,5 @@ pub struct MergeArgs {
 pub fn run(args: &MergeArgs) -> anyhow::Result<Exit> {
     let (record, verdict) = record::merge_directories(&args.directories, &args.out)?;
     print(&record, &verdict, args.shown, Some(&args.out))?;
-    Ok(Exit::of(&record, &verdict))
+    Ok(Exit::of(&verdict))
 }

@@ -190,7 +190,7 @@ fn tell(published: &Published) -> anyhow::Result<()> {
 fn exit(end: &End) -> Exit {
     match end {
         End::Said => Exit::Pass,
-        End::Judged(judged) => Exit::of(&judged.0, &judged.1),
+        End::Judged(judged) => Exit::of(&judged.1),
         End::NotMeasured => Exit::Infrastructure,
         End::Refused => Exit::Invalid,
     }

@@ -342,7 +342,7 @@ fn explained(explanation: &Explanation) -> Value {
     });
     let first_bad = explanation.first_bad.as_ref().map(|bad| {
         format!(
-            "first bad launch: {} (block {}), {} beyond {}; {} of {} launches of head lie beyond it",
+            "first bad launch: launch {} (block {}), {} beyond {}; {} of {} launches of head are beyond it",
             bad.launch,
             bad.block,
             numbers::value(bad.value, explanation.unit),

@@ -32,7 +32,7 @@ pub fn summary(verdict: &RunVerdict) -> String {
     let more = match others.as_slice() {
         [] => String::new(),
         [other] => format!("; {other} {one} too"),
-        all => format!("; {} more {many}", all.len()),
+        all => format!("; {} more checks {many}", all.len()),
     };
     let invalid = checks
         .iter()
@@ -42,7 +42,12 @@ pub fn summary(verdict: &RunVerdict) -> String {
         (_, 1) => "; 1 check is invalid".to_owned(),
         (_, n) => format!("; {n} checks are invalid"),
     };
-    format!("{} ({}){more}{invalid}", in_words(first), first.id)
+    let words = in_words(first);
+    let is_shared = decisive.len() > 1 && decisive.iter().all(|check| in_words(check) == words);
+    match is_shared {
+        true => format!("{words} (all of {} checks){invalid}", decisive.len()),
+        false => format!("{words} ({}){more}{invalid}", first.id),
+    }
 }
 
 /// The check that the sentence is about.
@@ -99,20 +104,24 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
         held: Held::Unsure, ..
     } = reason
     {
-        let (name, head) = (
-            capital(&name_of(check)),
-            numbers::optional(check.head, check.metric.unit()),
-        );
-        let allowed = row::allowed(check);
-        let why = match check.metric {
-            Metric::AnswerMismatches | Metric::StreamMismatches | Metric::GoldenMismatches => {
-                "near-ties"
+        let value = |value| numbers::optional(value, check.metric.unit());
+        let head = value(check.head);
+        let base = check.base.map_or_else(String::new, |base| {
+            format!(" (base: {})", numbers::bare(base, check.metric.unit()))
+        });
+        return Some(match check.metric {
+            Metric::GoldenMismatches => {
+                format!("{head} differ from the goldens{base}, perhaps by near-ties")
             }
-            _ => "chance",
-        };
-        return Some(format!(
-            "{name}: {head}; the limit is {allowed}, and {why} may explain it"
-        ));
+            Metric::AnswerMismatches | Metric::StreamMismatches => {
+                format!("Answers differ in {head}{base}, perhaps by near-ties")
+            }
+            _ => format!(
+                "{}: {head}; the limit is {}, and chance may explain it",
+                capital(&name_of(check)),
+                row::allowed(check)
+            ),
+        });
     }
     let Facts::Tested(Tested {
         hypothesis: Hypothesis::Change { ceiling, .. },
@@ -138,7 +147,7 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
     }
     if let Some(Advice::TooNoisy { .. }) = advice {
         return Some(format!(
-            "{} may have changed by {}: this runner is too noisy for this gate",
+            "{} may have changed by {}: too noisy to decide",
             subject(check).0,
             numbers::change(check)
         ));
@@ -200,7 +209,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; a change of {id} by {} is found in 19 of 20 such runs, a smaller one less often",
+            "{passed}; a change of {id} by {} is found in 95 % of such runs, a smaller one in fewer",
             numbers::effect(effect)
         ),
         None => passed,

@@ -30,7 +30,7 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         ),
         Facts::Exits { base, head } => exits(check, reason.rule, base.as_ref(), head.as_ref()),
         Facts::Unanswered { arm, voids } => unanswered(check, reason.rule, *arm, voids),
-        Facts::Untrusted(voids) => format!("requests that measured nothing: {}", listed(voids)),
+        Facts::Untrusted(voids) => format!("invalid requests: {}", listed(voids)),
         Facts::Launch {
             position,
             arm,
@@ -58,10 +58,10 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             arm.map_or("both arms", Arm::name)
         ),
         Facts::ThrottledLaunches { base, head } => format!(
-            "head throttles: {head} of its launches against {base} of base: it may draw more power"
+            "the GPU throttled in {head} launches of head and {base} of base: head may draw more power"
         ),
         Facts::ThrottledBlocks { dropped, blocks } => format!(
-            "the GPU throttled in {dropped} of {blocks} blocks: it needs cooling, or the room does"
+            "the GPU throttled in {dropped} of {blocks} blocks: improve its cooling, or lower its power limit"
         ),
         // The caller's: a list, so that new facts are not forgotten here.
         Facts::None
@@ -98,12 +98,12 @@ fn exits(
         RuleId::EngineAltered => how,
         RuleId::Reliability => match check.launches.0 {
             0 => how,
-            n => format!("{how}; {} of base ended well", count(n, "launch")),
+            n => format!("{how}; base ran without errors ({})", count(n, "launch")),
         },
         _ if base.is_none() => {
-            format!("{how}, and base was not launched: nothing to compare with")
+            format!("{how}, and base was not launched: there is nothing to compare with")
         }
-        _ => format!("{how}: nothing to compare with"),
+        _ => format!("{how}; there is nothing to compare with"),
     }
 }
 
@@ -111,11 +111,11 @@ fn failed(failed: &Failed) -> String {
     format!("{} {}", at(failed.position, failed.arm), ending(failed))
 }
 
-/// `never became ready: the detail`.
+/// `did not start: the detail`.
 fn ending(failed: &Failed) -> String {
     let (what, detail) = match &failed.exit {
-        Exit::Stopped => ("ended well", ""),
-        Exit::NeverReady { detail, .. } => ("never became ready", detail.as_str()),
+        Exit::Stopped => ("ran without errors", ""),
+        Exit::NeverReady { detail, .. } => ("did not start", detail.as_str()),
         Exit::Crashed { detail, .. } => ("crashed", detail.as_str()),
         Exit::Hung { detail, .. } => ("hung", detail.as_str()),
         Exit::Altered { detail } => ("was not started", detail.as_str()),
@@ -137,7 +137,7 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
             format!("; base answered all requests in {}", count(n, "launch"))
         }
         (_, Some(Arm::Head), _) => {
-            ", and base was not launched: nothing to compare with".to_owned()
+            ", and base was not launched: there is nothing to compare with".to_owned()
         }
         _ => String::new(),
     };

@@ -25,8 +25,21 @@ pub fn sentence(check: &CheckVerdict) -> String {
     of(check, &check.reason)
 }
 
+/// [`sentence`] without its examples, and the examples, which are easier to read as a list.
+pub fn sentence_and_examples(check: &CheckVerdict) -> (String, Vec<String>) {
+    let sentence = sentence(check);
+    let examples = examples(check);
+    let joined = format!(": {}", examples.join("; "));
+    match sentence.split_once(&joined) {
+        Some((before, after)) if examples.len() > 1 => {
+            (format!("{before}{after}"), examples.to_vec())
+        }
+        _ => (sentence, Vec::new()),
+    }
+}
+
 /// The examples in the sentence, where `; ` joins them.
-pub fn examples(check: &CheckVerdict) -> &[String] {
+fn examples(check: &CheckVerdict) -> &[String] {
     let mut facts = &check.reason.facts;
     while let Facts::Open { before, .. } | Facts::WaiverExpired { before, .. } = facts {
         facts = &before.facts;
@@ -72,8 +85,8 @@ fn by_rule(check: &CheckVerdict, rule: RuleId) -> String {
     let metric = check.metric;
     match rule {
         RuleId::OneArtifact => {
-            "head and base are different sources with one artifact, equal to the byte: the change was not measured. \
-             Let engine.build.artifact name all that the engine is started from"
+            "head and base differ, but built identical artifacts: the change was not measured. Let \
+             engine.build.artifact name all that the engine is started from"
                 .to_owned()
         }
         RuleId::NoPairedCases => {
@@ -100,7 +113,7 @@ fn by_rule(check: &CheckVerdict, rule: RuleId) -> String {
 fn said(rule: RuleId, text: &str) -> String {
     match rule {
         RuleId::UnknownWorkload => format!("the plan has no workload {text}"),
-        RuleId::NoVariance => format!("the launches' values carry no test: {text}"),
+        RuleId::NoVariance => format!("no test is possible: {text}"),
         _ => text.to_owned(),
     }
 }
@@ -129,9 +142,9 @@ fn no_stored_base(stored: &StoredSessions) -> String {
         format!("; a new series starts, since the machine has changed: {changes}")
     });
     format!(
-        "{usable} of the {needed} stored sessions of main that a stored comparison needs ({elsewhere} more of another \
-         machine, {old} older than {max_age_days} days, {without} without this check): make one with `gate baseline \
-         record` on main{moved}"
+        "{usable} of {needed} stored sessions of main that a stored comparison needs ({elsewhere} more of another \
+         machine, {old} older than {max_age_days} days, {without} without this check): `gate baseline record` on main \
+         adds one{moved}"
     )
 }
 
@@ -147,12 +160,13 @@ fn stored_base(check: &CheckVerdict, sessions: usize) -> String {
 fn too_few(check: &CheckVerdict, few: TooFew) -> String {
     let launches = launches(check);
     match few {
-        TooFew::SoFar => format!("{launches} so far"),
+        _ if check.launches == (0, 0) => "not measured".to_owned(),
+        TooFew::SoFar => format!("only {launches}"),
         TooFew::NextLook { blocks } => {
-            format!("{launches} so far: the next look comes at {blocks} blocks")
+            format!("{launches}; next tested after {blocks} blocks")
         }
         TooFew::Needed { an_arm } => {
-            format!("{launches} are all that there will be: a t-test needs {an_arm} an arm")
+            format!("{launches} in all: a t-test needs {an_arm} an arm")
         }
         TooFew::NoCases => "no launch answered the cases".to_owned(),
     }
@@ -196,7 +210,7 @@ fn waiver_expired(check: &CheckVerdict, was: Verdict, before: &Reason) -> String
         format!("{expires} ({owner}, {}: {})", waiver.issue, waiver.reason)
     });
     format!(
-        "its waiver expired on {}: delete it from gates/waivers.toml, or give it a new day; without it: {}, {}",
+        "its waiver expired on {}: renew it in gates/waivers.toml, or delete it; without it: {}, {}",
         waiver.unwrap_or_default(),
         was.name(),
         of(check, before)

@@ -1,6 +1,7 @@
 //! Remarks and waivers as notes beside a check.
 
 use super::super::numbers::{self, number, percent, signed_percent, signed_percents, value};
+use super::super::row;
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, FirstEvents, Remark, TwoModes, Verdict, Waiver};
 
@@ -10,6 +11,7 @@ pub const SAME_BUILD: &str = "both arms are one build: an A/A run";
 /// Notes beside a check, the waiver last.
 pub fn notes(check: &CheckVerdict) -> Vec<String> {
     let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
+    let remarks = remarks.chain(beyond_the_margin(check));
     let valid = check.waiver.iter().filter(|waiver| !waiver.is_expired);
     let waived = valid.map(|waiver| waived(check.verdict, waiver));
     remarks.chain(waived).collect()
@@ -30,6 +32,21 @@ pub fn first_events(answers: &str, events: FirstEvents) -> String {
         number(events.an_event),
         number(events.first)
     )
+}
+
+/// Of a check that passed although its estimate is beyond the margin.
+fn beyond_the_margin(check: &CheckVerdict) -> Option<String> {
+    let (margin, ceiling) = row::limits(check)?;
+    let loss = check.change? * check.metric.direction().sign();
+    let is_passed = check.verdict == Verdict::Pass && loss > margin && ceiling > margin;
+    is_passed.then(|| {
+        format!(
+            "beyond the margin of {}, which is not shown; it passes since it is shown to be below the ceiling of {}. \
+             Lower the ceiling to be stricter",
+            percent(margin),
+            percent(ceiling)
+        )
+    })
 }
 
 fn waived(verdict: Verdict, waiver: &Waiver) -> String {
@@ -55,7 +72,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             interval,
             launches,
         } => format!(
-            "it passed with {}; all {} + {} launches that were made for other checks' sake give {}: look at them",
+            "passed after {}; all {} + {}, which other checks needed, give {}: look at them",
             super::launches(check),
             launches.0,
             launches.1,
@@ -135,7 +152,7 @@ fn better(check: &CheckVerdict, is_exact: bool) -> String {
     let change =
         change.map(|(change, interval)| format!(": {}", signed_percents(change, interval)));
     format!(
-        "better than the margin explains{}: check that the work is still done",
+        "better by more than the margin{}: check that the engine still does all the work",
         change.unwrap_or_default()
     )
 }
@@ -202,8 +219,8 @@ fn noise(stolen: Option<(f64, u32)>, others: Option<(f64, u32)>) -> String {
     });
     let causes: Vec<String> = stolen.into_iter().chain(others).collect();
     format!(
-        "what disturbed the launches: {}; measure when they rest, or `gate calibrate`: then launches of a block are \
-         compared in pairs, which share what the machine does",
+        "disturbed: {}; measure on an idle machine, or run `gate calibrate`: then launches of a block are compared \
+         in pairs, which share what the machine does",
         causes.join(", ")
     )
 }

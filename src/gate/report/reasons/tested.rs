@@ -40,7 +40,7 @@ pub fn exact(check: &CheckVerdict, margin: f64, is_beyond: bool) -> String {
         .change
         .map_or("up from nothing".to_owned(), numbers::signed_percent);
     format!(
-        "{}: {by}, {how} the margin of {} (the same in all of {})",
+        "{}: {by}, {how} the margin of {} (identical in {})",
         changed(check),
         percent(margin),
         launches(check)
@@ -72,20 +72,19 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
 fn why_unsure(metric: Metric) -> &'static str {
     match metric {
         Metric::AnswerMismatches => {
-            "near-ties of the engine (two tokens about equally likely, chosen by rounding) may explain this; \
-             log-probabilities decide it, where the engine gives them (`top_k` of a workload of the kind `answers`), \
-             and more `prompts` where answers differ from the same prompt's alone"
+            "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, set `top_k` of \
+             the workload, if the engine gives log-probabilities; else ask more `prompts`"
         }
         Metric::StreamMismatches => {
-            "near-ties of the engine may explain this; to decide it, ask more prompts: more `passes` of the workload"
+            "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, raise `passes` \
+             of the workload"
         }
         Metric::GoldenMismatches => {
-            "a near-tie may explain it, and the goldens hold no log-probabilities there that tell: `gate \
-             golden make --model` stores them; where main itself has changed, make them anew"
+            "these may be near-ties, and the goldens have no log-probabilities to tell: `gate golden make --model` \
+             stores them. If main's answers have changed, make the goldens anew"
         }
         _ => {
-            "the readings vary so much that chance alone can show that: a longer workload, or more frequent \
-             telemetry, gives more of them"
+            "the readings vary so much that this may be chance: use a longer workload, or read telemetry more often"
         }
     }
 }
@@ -149,53 +148,35 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
         within,
         behind,
     } = in_words(check, &tested.hypothesis);
-    let p_fail = check.p_fail.unwrap_or(1.0);
-    let fail = numbers::p(p_fail);
     let pass = numbers::p(check.p_pass.unwrap_or(1.0));
-    match tested.outcome {
-        Verdict::Fail => {
-            let over = match tested.family {
-                1 => String::new(),
-                n => format!(", {} over {n} checks", numbers::p(tested.holm)),
-            };
-            format!("{subject}, {beyond} (p = {fail}{over}; {behind})")
-        }
-        Verdict::Pass => format!("{subject}, {within} (p = {pass}; {behind})"),
-        _ if matches!(
-            tested.advice,
-            Some(Advice::FewLaunches { .. } | Advice::NotShown)
-        ) =>
-        {
-            let advice = tested.advice.map_or(String::new(), |it| advise(check, it));
-            format!(
-                "{subject}: {beyond} by its interval, so it does not pass; and not shown well enough to fail ({}) by {behind}{advice}",
-                not_failed(p_fail, tested),
-            )
-        }
-        _ => {
-            let advice = tested.advice.map(|advice| advise(check, advice));
-            format!(
-                "{subject}: not shown to be {beyond} ({}) nor {within} (p = {pass}; needs ≤ {}) by {behind}{}",
-                not_failed(p_fail, tested),
-                numbers::p(tested.beta),
-                advice.unwrap_or_default()
-            )
-        }
-    }
-}
-
-/// `p = 0.01, 0.06 over 6 checks; needs ≤ 0.02`: with the corrected p where the test's own would have been enough.
-fn not_failed(p_fail: f64, tested: &Tested) -> String {
-    let over = match p_fail <= tested.alpha {
-        true => format!(
-            ", {} over {} checks",
-            numbers::p(tested.holm),
-            tested.family
-        ),
-        false => String::new(),
+    let fail = numbers::p(tested.holm);
+    let fail = match tested.family {
+        1 => format!("p = {fail}"),
+        n => format!("p = {fail}, corrected for {n} checks"),
     };
-    let (p_fail, alpha) = (numbers::p(p_fail), numbers::p(tested.alpha));
-    format!("p = {p_fail}{over}; needs ≤ {alpha}")
+    let alpha = numbers::p(tested.alpha);
+    match (tested.outcome, tested.advice) {
+        (Verdict::Fail, _) => format!("{subject}, {beyond} ({fail}; {behind})"),
+        (Verdict::Pass, _) => format!("{subject}, {within} (p = {pass}; {behind})"),
+        (_, Some(Advice::NotShown)) => format!(
+            "{subject}, probably {beyond}, but not shown well enough to fail ({fail}, needs ≤ {alpha}; {behind})"
+        ),
+        (_, Some(Advice::FewLaunches { blocks })) => {
+            let more = match blocks {
+                Some(blocks) => {
+                    format!("{blocks} + {blocks} can, and fewer after `gate calibrate`")
+                }
+                None => "raise the workload's `launches`, or the profile's last look".to_owned(),
+            };
+            format!("{subject}, probably {beyond}, but {behind} are too few to fail: {more}")
+        }
+        (_, advice) => format!(
+            "{subject}: shown neither to be {beyond} ({fail}, needs ≤ {alpha}) nor {within} (p = {pass}, needs ≤ {}) by \
+             {behind}{}",
+            numbers::p(tested.beta),
+            advice.map_or_else(String::new, |advice| advise(check, advice))
+        ),
+    }
 }
 
 fn in_words(check: &CheckVerdict, hypothesis: &Hypothesis) -> Words {
@@ -287,26 +268,16 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
             ceiling,
         } => {
             let launches = match cap {
-                Some(cap) => format!("after {} an arm it", count(cap, "launch")),
+                Some(cap) => format!("{} an arm", count(cap, "launch")),
                 None => launches(check),
             };
             format!(
-                "; this runner is too noisy for this gate: {launches} could find {}, the ceiling is {}",
+                "; too noisy: {launches} find {} at best, the ceiling is {} (see `gate power` and `gate doctor`)",
                 numbers::effect(effect),
                 percent(ceiling)
             )
         }
-        Advice::FewLaunches { blocks } => {
-            let more = match blocks {
-                Some(blocks) => format!("{blocks} + {blocks} can"),
-                None => "raise the workload's `launches`, or the profile's last look".to_owned(),
-            };
-            format!(
-                "; so few launches may all be in one of two modes by chance, and do not fail: {more}, and fewer after \
-                 `gate calibrate`"
-            )
-        }
-        Advice::NotShown => String::new(),
+        Advice::FewLaunches { .. } | Advice::NotShown => String::new(),
         Advice::MoreCases { cases, needed } => format!(
             "; {} cannot show it even if all are right: {} are needed",
             count(cases, "case"),

@@ -42,46 +42,43 @@ pub fn beside(launch: &Launch, workload: &str) -> Vec<(&'static str, f64)> {
             stats::median(&gpu(|g| g.memory_clock_mhz.map(f64::from))),
         ),
         (
-            "GPU temperature, most, °C",
+            "peak GPU temperature, °C",
             most(&gpu(|g| g.temperature_c.map(f64::from))),
         ),
         ("GPU power, W", stats::median(&gpu(|g| g.power_w))),
         ("GPU throttle bits", throttled),
         (
-            "GPU memory, most, MiB",
+            "peak GPU memory, MiB",
             most(&gpu(|g| g.memory_used_bytes.map(|b| b as f64 / MIB))),
         ),
         (
-            "engine memory, most, MiB",
+            "peak engine memory, MiB",
             most(&gauge(|r| r.rss_bytes.map(|b| b as f64 / MIB))),
         ),
         (
-            "memory on huge pages, MiB",
+            "huge pages, MiB",
             last().and_then(|r| r.huge_bytes).map(|b| b as f64 / MIB),
         ),
         (
-            "page faults to disk",
+            "major page faults",
             last().and_then(|r| r.major_faults).map(|n| n as f64),
         ),
         ("engine CPU, cores", cores(&readings, |r| r.engine_cpu_s)),
         (
-            "others' CPU, cores",
+            "other processes' CPU, cores",
             cores(&readings, others_cpu_s).map(|cores| cores.max(0.0)),
         ),
+        ("CPU steal, cores", cores(&readings, |r| r.steal_s)),
         (
-            "CPU taken by the host, cores",
-            cores(&readings, |r| r.steal_s),
-        ),
-        (
-            "KV cache, most, MiB",
+            "peak KV cache, MiB",
             most(&gauge(|r| r.engine.kv_bytes.map(|b| b / MIB))),
         ),
         (
-            "KV cache, most, %",
+            "peak KV cache, %",
             most(&gauge(|r| r.engine.kv_usage.map(|share| share * 100.0))),
         ),
-        ("running, most", most(&gauge(|r| r.engine.running))),
-        ("waiting, most", most(&gauge(|r| r.engine.waiting))),
+        ("peak running requests", most(&gauge(|r| r.engine.running))),
+        ("peak waiting requests", most(&gauge(|r| r.engine.waiting))),
         ("preemptions", rise(&readings, |r| r.engine.preemptions)),
         ("prefix hits", rise(&readings, |r| r.engine.prefix_hits)),
         (
@@ -159,9 +156,12 @@ mod tests {
     fn only_what_was_read_is_told() {
         check(vec![], &[]);
         check(vec![Reading::default()], &[]);
-        let cpu = [("engine CPU, cores", 5.0), ("others' CPU, cores", 5.0)];
+        let cpu = [
+            ("engine CPU, cores", 5.0),
+            ("other processes' CPU, cores", 5.0),
+        ];
         check(vec![reading(0, None, 0.0), reading(100, None, 1.0)], &cpu);
-        let with_queue = [cpu[0], cpu[1], ("waiting, most", 3.0)];
+        let with_queue = [cpu[0], cpu[1], ("peak waiting requests", 3.0)];
         let later = reading(900, Some(9.0), 99.0);
         check(
             vec![

@@ -1,6 +1,6 @@
 //! Shares of successes: intervals and tests.
 
+pub mod binomial;
 pub mod clustered;
 pub mod fisher;
-pub mod mcnemar;
 pub mod wilson;

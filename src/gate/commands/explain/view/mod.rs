@@ -27,7 +27,9 @@ pub fn nothing_json(verdict: Verdict) -> String {
 
 fn nothing(verdict: Verdict) -> String {
     let run = verdict.name();
-    format!("every check passed or is waived, the run is {run}: --check ID explains one of them")
+    format!(
+        "nothing to explain: every check passed or is waived (the run: {run}). --check GATE/NAME explains one"
+    )
 }
 
 /// As JSON, with a newline at its end.

@@ -18,6 +18,8 @@ const QUOTED: usize = 64;
 /// What stands under one heading.
 enum Section {
     Lines(Vec<String>),
+    /// Lines, and items below them.
+    List(Vec<String>, Vec<String>),
     Table(Vec<String>, Vec<Vec<String>>),
     Picture(String),
     Crashes(Vec<String>),
@@ -35,6 +37,14 @@ pub fn explanation_text(explanation: &Explanation) -> String {
             Section::Lines(lines) => {
                 for line in lines {
                     put(&mut out, &line, 2);
+                }
+            }
+            Section::List(lines, items) => {
+                for line in lines {
+                    put(&mut out, &line, 2);
+                }
+                for item in items {
+                    put_item(&mut out, &item);
                 }
             }
             Section::Table(header, rows) => {
@@ -59,6 +69,11 @@ pub fn explanation_markdown(explanation: &Explanation) -> String {
             Section::Lines(lines) => {
                 for line in lines {
                     let _ = writeln!(out, "- {}", escape(&line));
+                }
+            }
+            Section::List(lines, items) => {
+                for line in lines.iter().chain(&items) {
+                    let _ = writeln!(out, "- {}", escape(line));
                 }
             }
             Section::Table(header, rows) => {
@@ -88,7 +103,7 @@ pub fn explanation_markdown(explanation: &Explanation) -> String {
 fn sections(e: &Explanation) -> Vec<(String, Section)> {
     let mut all = vec![what(e)];
     if !e.crashes.is_empty() {
-        let heading = "launches that did not end as they should".to_owned();
+        let heading = "failed launches".to_owned();
         all.push((heading, Section::Crashes(e.crashes.clone())));
     }
     all.extend(answers(e));
@@ -104,17 +119,23 @@ fn sections(e: &Explanation) -> Vec<(String, Section)> {
 fn what(e: &Explanation) -> (String, Section) {
     let mut lines = vec![e.reason.clone()];
     if !e.others.is_empty() {
-        lines.push(format!("failed as well: {}", e.others.join(", ")));
+        lines.push(format!("also failed: {}", e.others.join(", ")));
     }
+    // A section of its own shows wrong answers whole.
+    let items = if e.answers.is_empty() {
+        e.examples.clone()
+    } else {
+        Vec::new()
+    };
     let heading = format!("{}: {}", e.check, e.verdict);
-    (heading, Section::Lines(lines))
+    (heading, Section::List(lines, items))
 }
 
 fn facets(e: &Explanation) -> Option<(String, Section)> {
     if e.facets.is_empty() {
         return None;
     }
-    let header = ["part", "base", "head", "change [95 % each]"];
+    let header = ["part", "base", "head", "change [95 % CI]"];
     let rows = e.facets.iter().map(|row| {
         vec![
             row.name.clone(),
@@ -124,7 +145,7 @@ fn facets(e: &Explanation) -> Option<(String, Section)> {
         ]
     });
     let heading = match &e.sits {
-        Some(sits) => format!("where it sits: {sits}"),
+        Some(sits) => format!("slower part: {sits}"),
         None => "parts of the time".to_owned(),
     };
     let header = header.map(str::to_owned).to_vec();
@@ -144,11 +165,11 @@ fn first_bad(e: &Explanation) -> Option<(String, Section)> {
     let value = numbers::value(*value, e.unit);
     let bound = numbers::value(*bound, e.unit);
     let mut lines = vec![
-        format!("{value}, beyond {bound}: {rule}"),
-        format!("{beyond} of {of} head launches lie beyond it"),
+        format!("{value}; {rule} {bound}"),
+        format!("{beyond} of {of} head launches are beyond that"),
     ];
     lines.extend(e.requests.as_ref().map(|requests| slow(requests, e)));
-    let heading = format!("first bad launch: {launch} (head, block {block})");
+    let heading = format!("first bad launch: launch {launch} (head, block {block})");
     Some((heading, Section::Lines(lines)))
 }
 
@@ -170,10 +191,10 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
     } else if share > 0.05 {
         "some of them: a slow mode"
     } else {
-        "hardly any: all moved a little, or none did"
+        "few: all moved a little, or none did"
     };
     let threshold = numbers::value(*threshold, e.unit);
-    format!("{beyond} of its {of} values are beyond {threshold}, as 1 in 100 of base's is: {words}")
+    format!("{beyond} of its {of} values are beyond base's p99, {threshold}: {words}")
 }
 
 /// The launches' two modes with what differs between them, and what only one of them logged.
@@ -233,7 +254,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
         cells.extend(launch.as_ref().map(|_| shown(row.launch)));
         cells
     });
-    let heading = "readings while they ran, medians over launches".to_owned();
+    let heading = "readings during the launches (median of each arm)".to_owned();
     Some((heading, Section::Table(header, rows.collect())))
 }
 
@@ -263,7 +284,7 @@ fn launches(e: &Explanation) -> Option<(String, Section)> {
         let value = numbers::value(limit.value, e.unit);
         format!(", │ the {} ({value})", limit.name)
     });
-    let heading = format!("launches in order of time: ○ base, ● head{line}");
+    let heading = format!("launches in order: ○ base, ● head{line}");
     let drawn = picture::launches(&rows, limit.map(|limit| limit.value));
     Some((heading, Section::Picture(drawn)))
 }
@@ -276,7 +297,7 @@ fn requests(e: &Explanation) -> Option<(String, Section)> {
     };
     let shown = |value| numbers::value(value, e.unit);
     let drawn = picture::distributions(&requests.base, &requests.head, ["base", &label], shown);
-    let heading = format!("how often each {} occurs within launches", e.metric);
+    let heading = format!("distribution of {} within launches", e.metric);
     Some((heading, Section::Picture(drawn)))
 }
 
@@ -294,7 +315,7 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
     if count > ANSWERS {
         lines.push(format!("… and {} more", count - ANSWERS));
     }
-    let heading = format!("answered wrongly by head: {count}; {lost} of them base answers right");
+    let heading = format!("wrong answers of head: {count}; base answers {lost} of them right");
     Some((heading, Section::Lines(lines)))
 }
 
@@ -338,6 +359,13 @@ fn quoted(text: &str) -> String {
 fn put(out: &mut String, line: &str, indent: usize) {
     for line in wrap(line, usize::from(WIDTH) - indent) {
         let _ = writeln!(out, "{:indent$}{line}", "");
+    }
+}
+
+fn put_item(out: &mut String, item: &str) {
+    for (i, line) in wrap(item, usize::from(WIDTH) - 4).into_iter().enumerate() {
+        let mark = if i == 0 { '·' } else { ' ' };
+        let _ = writeln!(out, "  {mark} {line}");
     }
 }
 

@@ -32,6 +32,9 @@ const EARLY_TOKENS: usize = 16;
 const BLANK: &str =
     "nothing but white space, like most answers: choose prompts that the engine answers with text";
 
+/// Near-ties lie at the first token of at most this share of prompts.
+const NEAR_TIES: f64 = 0.1;
+
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
 pub const SURE: f64 = 0.001;
 
@@ -420,7 +423,7 @@ impl<'a> Compared<'a> {
         2 * prompts(&differing) > self.repeated.len() as u64
     }
 
-    /// Most prompts part from base's answers so soon that near-ties do not explain it.
+    /// So many prompts part from base's answers so soon that near-ties do not explain it.
     fn are_others(&self, beside_base: &[&Difference<'_>]) -> bool {
         let that = |parts: fn(&Difference<'_>) -> bool| {
             let parting: Vec<&Difference<'_>> =
@@ -428,7 +431,9 @@ impl<'a> Compared<'a> {
             prompts(&parting) as usize
         };
         let (at_once, early) = (that(|d| d.is_at_once), that(|d| d.is_early));
-        are_most(at_once, early, self.in_base.len())
+        let all = self.in_base.len();
+        let p = stats::binomial_p_more(at_once as u64, all as u64, NEAR_TIES);
+        are_most(at_once, early, all) || p <= SURE
     }
 
     fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {

@@ -163,6 +163,9 @@ fn most_prompts_answered_otherwise_than_in_base_are_no_near_ties() {
     assert_eq!(wrong(parting(8, 4, 0)), (8.0, 0.0));
     assert_eq!(wrong(parting(8, 8, 5)), (16.0, 16.0));
     assert_eq!(wrong(parting(8, 7, 5)), (14.0, 0.0));
+    // Of 64, sixteen are more than one in ten.
+    let of_64 = |n| counts(parting(64, n, 0), Some(parting(64, 0, 0)));
+    assert_eq!((of_64(15), of_64(16)), ((30.0, 0.0), (32.0, 32.0)));
     // Late enough for near-ties.
     assert_eq!(wrong(parting(8, 8, 24)), (16.0, 0.0));
     // Five part at once, and three so late that near-ties may explain these.

@@ -1,4 +1,4 @@
-//! Paired successes: McNemar's exact test.
+//! Exact binomial tests: of a share, and McNemar's of paired successes.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
@@ -8,10 +8,16 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 ///
 /// 1 where nothing was lost.
 pub fn mcnemar_p_worse(lost: u64, gained: u64) -> f64 {
-    if lost == 0 {
+    binomial_p_more(lost, lost + gained, 0.5)
+}
+
+/// One-sided exact p that successes have a greater `share` than this: P(X ≥ `successes`) for X binomial with `trials`. 1 where
+/// there are none, and where `share` is no probability.
+pub fn binomial_p_more(successes: u64, trials: u64, share: f64) -> f64 {
+    let Some(fewer) = successes.checked_sub(1) else {
         return 1.0;
-    }
-    Binomial::new(0.5, lost + gained).map_or(1.0, |b| b.sf(lost - 1))
+    };
+    Binomial::new(share, trials).map_or(1.0, |b| b.sf(fewer))
 }
 
 #[cfg(test)]
@@ -33,6 +39,19 @@ mod tests {
         for (lost, gained, expect) in table {
             let p = mcnemar_p_worse(lost, gained);
             assert!((p - expect).abs() < 1e-12, "{lost} {gained}: {p}");
+        }
+    }
+
+    #[test]
+    fn a_share_against_hand_counts() {
+        // 3 of 3 at 1/10: 1/1000; 2 of 2 or more of 3 at 1/4: 3·(1/16)·(3/4) + 1/64.
+        for (successes, trials, share, expect) in [
+            (3, 3, 0.1, 0.001),
+            (2, 3, 0.25, 10.0 / 64.0),
+            (0, 3, 0.1, 1.0),
+        ] {
+            let p = binomial_p_more(successes, trials, share);
+            assert!((p - expect).abs() < 1e-12, "{successes} {trials}: {p}");
         }
     }
 
