@@ -12,7 +12,7 @@ fn the_demo_finds_what_it_planted() {
     match ended.code {
         // A busy machine may not decide.
         Some(3 | 4) => {
-            ended.says(&["decode-delay=10%", "too busy to show it"]);
+            ended.says(&["decode-delay=10%", "busy machine hides it"]);
             skip::skip("the demo's verdict: this machine is too busy to decide");
         }
         _ => {

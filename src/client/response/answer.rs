@@ -11,6 +11,7 @@ use super::sanitize::message_of;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::borrow::Cow;
 use verdict::record::{ServerTimings, TokenLogprob};
 
 /// Fields of a delta whose text no token makes.
@@ -51,8 +52,37 @@ struct Delta {
     /// Further names that servers use.
     thinking: Option<String>,
     reasoning_text: Option<String>,
-    tool_calls: Option<Vec<IgnoredAny>>,
+    tool_calls: Option<Vec<ToolCall>>,
     token_ids: Option<Vec<u32>>,
+}
+
+/// A call of a function, or a part of one.
+#[derive(Debug, Default, Deserialize)]
+pub struct ToolCall {
+    function: Option<Function>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Function {
+    name: Option<String>,
+    arguments: Option<Arguments>,
+}
+
+/// JSON as a text, which a stream sends in parts; of some servers an object.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Arguments {
+    Text(String),
+    Object(Value),
+}
+
+impl Arguments {
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Object(object) => object.to_string().into(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -162,6 +192,18 @@ impl Choice {
             || !self.reasoning().is_empty()
             || tools.is_some_and(|calls| !calls.is_empty())
             || self.token_ids().is_some_and(|count| count > 0)
+    }
+
+    /// Names and arguments of the functions that it calls, in order: parts of them are parts of the whole.
+    pub fn calls(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        let calls = self.part().and_then(|part| part.tool_calls.as_ref());
+        let functions = calls.into_iter().flatten();
+        let functions = functions.filter_map(|call| call.function.as_ref());
+        functions.flat_map(|function| {
+            let name = function.name.as_deref().map(Cow::from);
+            let arguments = function.arguments.as_ref().map(Arguments::text);
+            name.into_iter().chain(arguments)
+        })
     }
 
     /// True if it names the speaker's role; servers do so before the first token.

@@ -266,6 +266,9 @@ impl Reader {
     fn text(&mut self, choice: Choice, logprobs: Option<Vec<TokenLogprob>>) {
         self.generated.update(choice.reasoning());
         self.generated.update(choice.content());
+        choice
+            .calls()
+            .for_each(|call| self.generated.update(call.as_bytes()));
         let transcript = &mut self.transcript;
         transcript.reasoning.push_str(choice.reasoning());
         transcript.content.push_str(choice.content());

@@ -63,7 +63,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         }
         3 | 4 => {
             output::note(
-                "\nThe slowdown is planted, but this machine was too busy to show it: see the reason above, and run \
+                "\nThe slowdown is planted, but was not shown: see the reason above. A busy machine hides it: run \
                  `gate demo` again when nothing else runs.",
             );
             Ok(if code == 3 {

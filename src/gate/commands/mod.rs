@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 const EXIT_CODES: &str =
     "Exit codes: 0 pass, 1 fail, 2 usage or configuration, 3 inconclusive, 4 invalid measurement,
-5 infrastructure (build, launch, network, disk), 130 interrupted.";
+5 infrastructure (build, network, disk: no verdict), 130 interrupted.";
 
 /// A regression gate for LLM inference engines.
 #[derive(Parser)]

@@ -277,10 +277,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         return None;
     }
     if slower.is_empty() {
-        return Some(format!(
-            "no single part is shown to be slower ({})",
-            not.join(", ")
-        ));
+        return Some(format!("none is shown by itself ({})", not.join(", ")));
     }
     let works: Vec<&str> = [
         (Work::Start, "the start"),
@@ -301,7 +298,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         .find(|(facet, _)| is_step && *facet == Facet::Ttft);
     let first = first.map_or_else(String::new, |row| {
         format!(
-            "; {}, no more than the decoding step that it includes",
+            "; {}, not shown to be more than the decoding step in it",
             told(row)
         )
     });

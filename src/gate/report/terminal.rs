@@ -121,7 +121,7 @@ fn conclusion(record: &RunRecord, verdict: &RunVerdict) -> (Style, String, Strin
         let all = verdict.gates.iter().flat_map(|gate| &gate.checks);
         let decided = all.clone().filter(|c| c.verdict != Verdict::Inconclusive);
         let text = format!(
-            "{} of {} were decided",
+            "decided: {} of {}",
             decided.count(),
             count(all.count(), "check")
         );

@@ -213,6 +213,12 @@ fn filled(word: &str, artifact: Option<&Path>) -> String {
     }
 }
 
+/// `python -m` looks for modules in its working directory first, which is the project's root: both arms would run the
+/// working tree's. Python 3.11 and later leave it out if told so.
+fn own_modules(artifact: Option<&Path>) -> Option<(String, String)> {
+    artifact.map(|_| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
+}
+
 /// The engine's command line with the artifact filled in and the port left open.
 pub fn command(engine: &Engine, artifact: Option<&Path>, args: &[String]) -> Vec<String> {
     engine
@@ -362,9 +368,13 @@ impl ArmHost<'_> {
         let mut files = self.files(arm);
         files.extend(self.arms.artifact(arm).map(Path::to_path_buf));
         let around = self.workspace.engine(arm, self.engine, &command, &files)?;
+        let artifact = self.arms.artifact(arm);
+        let env = around.env.into_iter();
+        let env = env.map(|(name, value)| (name, filled(&value, artifact)));
+        let env: Vec<(String, String)> = own_modules(artifact).into_iter().chain(env).collect();
         let start = Start {
             command: &command,
-            env: &around.env,
+            env: &env,
             folder: self.root,
             log,
             policy: around.policy.as_ref(),

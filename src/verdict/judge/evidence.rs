@@ -18,6 +18,8 @@ pub struct Reading<'a> {
     pub measure: Result<LaunchMeasure, Undefined>,
     /// ln(median of the last third / median of the first), where both are there.
     pub drift: Option<f64>,
+    /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
+    pub stream_end_ms: Option<(f64, f64)>,
 }
 
 #[derive(Default)]
@@ -83,6 +85,7 @@ impl<'a> Evidence<'a> {
             launch,
             measure,
             drift,
+            stream_end_ms: answers.stream_end_ms,
         });
     }
 

@@ -49,6 +49,8 @@ pub struct LaunchAnswers<'a> {
     /// Beside base's.
     pub other: OtherAnswers,
     pub tally: AnswerCounts,
+    /// [`metrics::stream_end_ms`] of the sound requests.
+    pub stream_end_ms: Option<(f64, f64)>,
     at_once: OnceCell<usize>,
     with_first: OnceCell<(usize, usize)>,
     contradiction: OnceCell<Option<String>>,
@@ -71,6 +73,7 @@ impl<'a> LaunchAnswers<'a> {
         Self {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
+            stream_end_ms: metrics::stream_end_ms(&requests.measured),
             requests,
             unanswered,
             untrusted,

@@ -42,6 +42,16 @@ pub enum Why {
     #[error("the process's memory was never read")]
     NoMemory,
     #[error(
+        "{have} of {all} readings have the value: what it was in the others is not known, and an engine that answers only \
+         when it rests would hide its peaks; see `missing` of the launch's telemetry"
+    )]
+    Patchy { have: usize, all: usize },
+    #[error(
+        "the prompt of the conversation did not grow ({first} to {last} tokens): its replies hold no text, as those of a \
+         model that only thinks within `reply_tokens`"
+    )]
+    NoConversation { first: u32, last: u32 },
+    #[error(
         "`{0}` was never read: compare its name and labels with the engine's /metrics, and see `missing` of the launch's \
          telemetry"
     )]

@@ -47,6 +47,7 @@ rules! {
     HeldBack = "held-back",
     ImplausiblePhases = "implausible-phases",
     Interrupted = "interrupted",
+    LateEnd = "late-end",
     LaunchFailed = "launch-failed",
     MissingValue = "missing-value",
     NoBase = "no-base",
@@ -62,6 +63,7 @@ rules! {
     PageCache = "page-cache",
     Regression = "regression",
     Reliability = "reliability",
+    Resent = "resent",
     ServerTimings = "server-timings",
     Stopped = "stopped",
     StoredBase = "stored-base",
@@ -122,6 +124,17 @@ pub enum Facts {
         other: usize,
         all: usize,
         first: String,
+    },
+    /// From a stream's last token to its end in each arm, and base's whole answer, in the middle.
+    LateEnd {
+        base_ms: f64,
+        head_ms: f64,
+        whole_ms: f64,
+    },
+    /// Requests of each arm that were sent again on another connection.
+    Resent {
+        base: u64,
+        head: u64,
     },
     /// The longest run of launches of one arm; `from` is a launch's position.
     InARow {

@@ -109,9 +109,14 @@ pub struct Waiver {
 }
 
 impl CheckVerdict {
-    /// Red, and not counted.
+    /// Red by its own rule, and not counted. No waiver covers an engine that fails to answer, nor a check that was not measured.
     pub fn is_waived(&self) -> bool {
-        self.verdict != Verdict::Pass && self.waiver.as_ref().is_some_and(|w| !w.is_expired)
+        let is_own = match self.verdict {
+            Verdict::Fail => self.reason.rule != RuleId::Reliability,
+            Verdict::Inconclusive => true,
+            Verdict::Pass | Verdict::Invalid => false,
+        };
+        is_own && self.waiver.as_ref().is_some_and(|w| !w.is_expired)
     }
 
     /// What stands in a table: its verdict, or that it is waived.

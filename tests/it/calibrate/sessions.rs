@@ -163,7 +163,7 @@ fn an_engine_that_never_starts_makes_no_certificate() {
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
     let broken = r#"serve = ["sh", "-c", "echo no weights; exit 1", "{port}"]"#;
     project.write("gates/gate.toml", &config.replace(serve, broken));
-    let ended = project.run(&CALIBRATE).expect(5).says(&["no certificate"]);
+    let ended = project.run(&CALIBRATE).expect(4).says(&["no certificate"]);
     assert!(ended.stdout.contains("no weights"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("session 2 of"), "{}", ended.stderr);
     assert!(!project.path(".gate/calibration").exists());

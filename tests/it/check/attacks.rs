@@ -101,7 +101,7 @@ fn an_engine_that_was_rewritten_is_not_started() {
     // What the doctor would have said of the machine is said where there is no answer.
     let ended = Ended::of(&check.output().unwrap())
         .expect(4)
-        .says(&["gate doctor, before the session: open files: 1000"]);
+        .says(&["warning: when the session began, open files: 1000"]);
     assert!(
         ended.stdout.contains("written to since it was built"),
         "{}",

@@ -25,7 +25,7 @@ fn head_that_dies_at_its_start_fails_by_reliability() {
 }
 
 #[test]
-fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
+fn an_engine_that_dies_at_its_start_in_both_arms_is_invalid() {
     let project = Project::without_build();
     let fault = "--fault=die-at-start";
     let ended = project
@@ -38,7 +38,7 @@ fn an_engine_that_dies_at_its_start_in_both_arms_is_infrastructure() {
             "--base-arg",
             fault,
         ])
-        .expect(5);
+        .expect(4);
     assert!(
         ended
             .stdout
@@ -63,7 +63,7 @@ fn a_model_that_is_not_served_ends_the_start() {
         "ready_timeout = \"60 s\"",
         "ready_timeout = \"1 h\"",
     );
-    let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+    let ended = project.run(&["check", "--gate", "tpot"]).expect(4);
     let said = fixture::unwrapped(&ended.stdout);
     assert!(
         said.contains("the engine serves `tiny-qwen3`, not `other`: set engine.model (status 404"),
@@ -159,7 +159,7 @@ fn an_engine_that_takes_another_port_is_told_which() {
             &project,
             r#"["sh", "-c", "exec python3 -u -m http.server 0 --bind 127.0.0.1", "{port}"]"#,
         );
-        let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+        let ended = project.run(&["check", "--gate", "tpot"]).expect(4);
         assert_eq!(project.leftovers(), [0; 0]);
         let said = fixture::unwrapped(&ended.stdout);
         let Some((_, port)) = said.split_once("| Serving HTTP on 127.0.0.1 port ") else {
@@ -185,7 +185,7 @@ fn an_engine_that_listens_but_generates_nothing_is_not_ready() {
         "ready_timeout = \"2 s\"",
     );
     serve_files(&project);
-    let ended = project.run(&["check", "--gate", "tpot"]).expect(5);
+    let ended = project.run(&["check", "--gate", "tpot"]).expect(4);
     let said = fixture::unwrapped(&ended.stdout);
     for part in [
         "generated no token within 2 s (engine.ready_timeout)",
@@ -228,7 +228,7 @@ fn a_child_that_left_its_dead_parent_is_found_and_ended() {
     let serve = config.lines().find(|l| l.starts_with("serve = ")).unwrap();
     let forking = r#"serve = ["sh", "-c", "setsid sleep 1000 & exit 1", "{port}"]"#;
     project.write("gates/gate.toml", &config.replace(serve, forking));
-    project.run(&["check", "--gate", "tpot"]).expect(5);
+    project.run(&["check", "--gate", "tpot"]).expect(4);
     assert_eq!(project.leftovers(), [0; 0]);
 }
 
@@ -240,7 +240,7 @@ fn what_a_shell_left_running_when_it_became_the_gate_lives_on() {
     let both = ["--head-arg", fault, "--base-arg", fault];
     let arguments = [&["check", "--gate", "tpot"][..], &both].concat();
     let mut command = project.command_after(script, &arguments);
-    Ended::of(&command.output().unwrap()).expect(5);
+    Ended::of(&command.output().unwrap()).expect(4);
     let job: u32 = project.read("job").trim().parse().unwrap();
     let left = project.leftovers();
     let _ = kill(Pid::from_raw(job.cast_signed()), Signal::SIGKILL);
@@ -259,7 +259,7 @@ fn an_engine_inherits_no_secret() {
         .env("GITHUB_TOKEN", "s3cret")
         .env("MY_API_KEY", "s3cret")
         .env("ZZ_HARMLESS", "seen");
-    let ended = Ended::of(&command.output().unwrap()).expect(5);
+    let ended = Ended::of(&command.output().unwrap()).expect(4);
     assert!(!ended.stdout.contains("s3cret"), "{}", ended.stdout);
     assert!(!ended.stderr.contains("s3cret"), "{}", ended.stderr);
     // A coin says which arm is first.

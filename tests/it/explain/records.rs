@@ -214,13 +214,13 @@ fn a_first_token_that_comes_a_step_later_is_no_slower_prefill() {
     };
     let step = sits(1.02, false);
     for part in [
-        "where it sits: decoding (TPOT +6.0 %); TTFT +2.0 %",
-        "not shown to be more than the step of decoding",
+        "slower part: decoding (TPOT +6.0 %); TTFT +2.0 %",
+        "not shown to be more than the decoding step in it",
     ] {
         assert!(step.contains(part), "{part}: {step}");
     }
     for both in [sits(1.06, false), sits(1.02, true)] {
-        assert!(both.contains("sits: prefill and decoding"), "{both}");
+        assert!(both.contains("slower part: prefill and decoding"), "{both}");
     }
 }
 
@@ -350,7 +350,7 @@ fn what_differs_between_two_modes_is_named() {
         .unwrap();
     let page = String::from_utf8(page.stdout).unwrap();
     assert!(page.contains("launches in two modes: 20.01 ms (5 of base, 4 of head)"));
-    assert!(page.contains("memory on huge pages"));
+    assert!(page.contains("huge pages, MiB"));
     // TTFT has one mode.
     let ended = explain(&made, &["--check", "work/ttft"]).expect(0);
     assert!(!ended.stdout.contains("two modes"), "{}", ended.stdout);
@@ -401,7 +401,7 @@ fn one_check_by_name_and_what_is_refused() {
     let sound = directory(&record(LATENCY, &[], latencies(1.0, 1.0)));
     let ended = explain(&sound, &[]).expect(0);
     assert_eq!(ended.stdout.lines().count(), 1, "{}", ended.stdout);
-    let nothing = "every check passed or is waived, the run is pass";
+    let nothing = "nothing to explain: every check passed or is waived (the run: pass)";
     assert!(ended.stdout.contains(nothing), "{}", ended.stdout);
     let ended = explain(&sound, &["--format", "json"]).expect(0);
     let json: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();

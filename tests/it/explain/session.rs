@@ -28,7 +28,7 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
     let ended = project.run(&["explain", "result"]).expect(0);
     for part in [
         "e2e/greedy: fail",
-        "answered wrongly by head",
+        "wrong answers of head",
         "right in base",
         "expected \"",
         "launches in order",

@@ -74,7 +74,7 @@ fn without_log_probabilities_main_is_the_second_witness() {
         // One case may be a near-tie that nobody tells.
         let one = [
             "1 case",
-            "a near-tie may explain it",
+            "these may be near-ties",
             "gate golden make --model",
         ];
         check(&project, &[], &["wrong=33"], (3, "answers-differ"), &one);

@@ -33,11 +33,7 @@ fn incident_24_a_dead_worker_in_good_health() {
         ..Story::default()
     }
     .check();
-    let parts = [
-        "never became ready",
-        "generated no token",
-        "the worker is dead",
-    ];
+    let parts = ["did not start", "generated no token", "the worker is dead"];
     told.says("e2e", "fail", "reliability", &parts);
     told.ends_with(1);
 }

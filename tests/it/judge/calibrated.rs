@@ -106,7 +106,7 @@ fn few_launches_fail_by_what_is_beyond_any_mode() {
         let text = sentence(first(&got));
         assert!(text.contains(part), "{text}");
     };
-    let few = "may all be in one of two modes by chance, and do not fail: 6 + 6 can";
+    let few = "4 + 4 launches are too few to fail, since all may be in one of two modes: 6 + 6 can";
     check(0.3, Verdict::Inconclusive, few);
     check(0.7, Verdict::Fail, "beyond the margin");
 }

@@ -41,25 +41,25 @@ fn constant_counters_are_compared_exactly() {
             1000,
             1000,
             Verdict::Pass,
-            "prefilled tokens max 1000 → 1000 tokens: +0 %, within the margin of 1 % (the same in all of 4 + 4 launches)",
+            "prefilled tokens max 1000 → 1000 tokens: +0 %, within the margin of 1 % (identical in 4 + 4 launches)",
         ),
         (
             1000,
             1010,
             Verdict::Pass,
-            "prefilled tokens max 1000 → 1010 tokens: +1 %, within the margin of 1 % (the same in all of 4 + 4 launches)",
+            "prefilled tokens max 1000 → 1010 tokens: +1 %, within the margin of 1 % (identical in 4 + 4 launches)",
         ),
         (
             1000,
             1030,
             Verdict::Fail,
-            "prefilled tokens max 1000 → 1030 tokens: +3 %, beyond the margin of 1 % (the same in all of 4 + 4 launches)",
+            "prefilled tokens max 1000 → 1030 tokens: +3 %, beyond the margin of 1 % (identical in 4 + 4 launches)",
         ),
         (
             1000,
             500,
             Verdict::Pass,
-            "prefilled tokens max 1000 → 500 tokens: -50 %, within the margin of 1 % (the same in all of 4 + 4 launches)",
+            "prefilled tokens max 1000 → 500 tokens: -50 %, within the margin of 1 % (identical in 4 + 4 launches)",
         ),
     ];
     for (base, head, verdict, text) in table {
@@ -128,7 +128,7 @@ fn an_excess_of_zero_is_sound_and_any_above_the_limit_fails_at_once() {
         &from_nothing,
         Verdict::Fail,
         "regression",
-        "prefill excess 0 → 2 tokens: up from nothing, beyond the margin of 1 % (the same in all of 4 + 4 launches)",
+        "prefill excess 0 → 2 tokens: up from nothing, beyond the margin of 1 % (identical in 4 + 4 launches)",
     );
 }
 
@@ -201,14 +201,14 @@ fn a_share_of_good_requests_is_the_better_the_higher() {
         20,
         Verdict::Pass,
         "regression",
-        "better than the margin explains",
+        "better by more than the margin",
     );
     check(
         0,
         20,
         Verdict::Pass,
         "regression",
-        "better than the margin explains",
+        "better by more than the margin",
     );
     check(
         0,

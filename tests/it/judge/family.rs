@@ -19,9 +19,15 @@ fn holm_asks_more_of_each_check_where_there_are_many() {
     let got = judge(&two, &session);
     assert_eq!(first(&got).verdict, Verdict::Inconclusive);
     let text = sentence(first(&got));
-    let corrected = format!("(p = {p:.4}, {:.4} over 2 checks; needs ≤ 0.02)", 2.0 * p);
+    let corrected = format!(
+        "(p = {:.4}, corrected for 2 checks, needs ≤ 0.02; ",
+        2.0 * p
+    );
     assert!(text.contains(&corrected), "{text}");
-    assert!(text.contains("so it does not pass"), "{text}");
+    assert!(
+        text.contains("beyond the margin of 1 % by its interval, so it does not pass; not shown well enough to fail"),
+        "{text}"
+    );
     assert_eq!(got.gates[0].checks[1].verdict, Verdict::Pass);
     assert_eq!(
         (got.verdict, got.decision),
@@ -73,11 +79,11 @@ fn a_run_with_an_invalid_check_goes_on_until_the_others_are_decided() {
         text.lines().take(8).collect::<Vec<_>>().join(" ")
     };
     let text = header(&session);
-    let end = "no check was left to decide; 1 of 2 is invalid";
+    let end = "; stopped: 1 of 2 checks is invalid";
     assert!(text.contains(end), "{text}");
     session.ending = Ending::Interrupted;
     let text = header(&session);
-    assert!(text.contains("it was interrupted"), "{text}");
+    assert!(text.contains("; interrupted"), "{text}");
 }
 
 /// A failure that is found after the budget ended the run did not end it.
@@ -97,6 +103,9 @@ fn a_failure_of_a_run_that_its_budget_ended_is_not_said_to_have_ended_it() {
         "{open}"
     );
     let text = infergate::report::terminal(&session, &got, infergate::report::View::default());
-    assert!(text.contains("the time budget was spent"), "{text}");
-    assert!(!text.contains("the run ended"), "{text}");
+    assert!(
+        text.contains("; stopped: the time budget ran out"),
+        "{text}"
+    );
+    assert!(!text.contains("stopped at the first failure"), "{text}");
 }

@@ -63,7 +63,7 @@ fn growth_that_chance_alone_can_show_fails_nothing() {
         got.decision
     };
     let chance = |_, i| by_chance(i);
-    let said = "chance alone can show that";
+    let said = "this may be chance";
     let decision = expect(
         &gauged(1, chance),
         Verdict::Inconclusive,

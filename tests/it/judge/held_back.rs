@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use verdict::record::{Phase, ServerTimings};
+use verdict::record::{ClientHealth, Phase, ServerTimings};
 
 /// A stream of 64 tokens to a prompt of 70. Times of a request differ a little from those of the next.
 pub(crate) fn stream(index: u32, send_ms: f64, ttft_ms: f64, tpot_ms: f64) -> Sample {
@@ -127,6 +127,51 @@ fn output_held_back_for_less_than_250_ms_is_no_pass() {
         "held-back",
         part,
     );
+}
+
+/// Between the last token and the stream's end, base takes 0.1 ms and head so long.
+fn ends_after(head_ms: f64) -> RunRecord {
+    let mut session = in_turn(3.0, 20.0, 3.0);
+    for launch in &mut session.launches {
+        let late_ms = if launch.arm == Arm::Head {
+            head_ms
+        } else {
+            0.1
+        };
+        for sample in &mut launch.samples {
+            let last = sample.stamps.events_ns.last().copied();
+            sample.stamps.done_ns = last.map(|last| last + (late_ms * 1e6) as u64);
+        }
+    }
+    session
+}
+
+#[test]
+fn a_stream_that_ends_late_is_no_pass() {
+    // The margin is 1 % of 209 ms.
+    let part = "head's streams end 2.4 ms after their last token, base's 0.1 ms";
+    check(&ends_after(2.4), Verdict::Inconclusive, "late-end", part);
+    check(&ends_after(2.1), Verdict::Pass, "regression", "");
+}
+
+#[test]
+fn requests_that_head_alone_made_the_client_send_again_are_no_pass() {
+    let sent_again = |head: u32| {
+        let mut session = in_turn(3.0, 20.0, 3.0);
+        let workload = tpot_plan().gates[0].workloads[0].id.clone();
+        let heads = session.launches.iter_mut();
+        for (launch, resent) in heads.filter(|l| l.arm == Arm::Head).zip([head, 2, 2, 2]) {
+            launch.clients.push(ClientHealth {
+                workload: workload.clone(),
+                resent,
+                ..ClientHealth::default()
+            });
+        }
+        session
+    };
+    let part = "head closed 7 kept connections without an answer, base 0";
+    check(&sent_again(1), Verdict::Inconclusive, "resent", part);
+    check(&sent_again(0), Verdict::Pass, "regression", "");
 }
 
 #[test]

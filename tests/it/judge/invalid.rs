@@ -80,7 +80,7 @@ fn a_crash_of_head_alone_fails_at_once() {
         &interleaved(launches),
         Verdict::Fail,
         "reliability",
-        "launch 1 (head) crashed: signal 11; 1 launch of base ended well",
+        "launch 1 (head) crashed: signal 11; base ran without errors (1 launch)",
     );
     assert_eq!(got.decision, Decision::Stop);
 }
@@ -98,7 +98,7 @@ fn a_head_that_fails_before_base_was_launched_is_blamed_for_nothing() {
         expect_invalid(
             &session,
             "launch-failed",
-            "launch 1 (head) never became ready: no token in 60 s: status 404, and base was not launched",
+            "launch 1 (head) did not start: no token in 60 s: status 404, and base was not launched",
         );
     }
 }
@@ -123,7 +123,10 @@ fn an_engine_that_never_answers_fails_like_a_crash() {
             (Verdict::Fail, "reliability")
         );
         let both = sentence(first(&got));
-        assert!(both.ends_with("; 1 launch of base ended well"), "{both}");
+        assert!(
+            both.ends_with("; base ran without errors (1 launch)"),
+            "{both}"
+        );
         let alone = record(Comparison::Alone, launches[1..].to_vec());
         let alone = judge(&tpot_plan(), &alone);
         assert_eq!(alone.verdict, Verdict::Fail);
@@ -147,7 +150,7 @@ fn crashes_of_both_arms_or_of_base_are_invalid() {
     expect_invalid(
         &base,
         "launch-failed",
-        "launch 0 (base) crashed: signal 11: nothing to compare with",
+        "launch 0 (base) crashed: signal 11; there is nothing to compare with",
     );
 }
 
@@ -278,7 +281,7 @@ fn head_throttles() {
     expect_invalid(
         &session,
         "head-throttles",
-        "3 of its launches against 0 of base",
+        "the GPU throttled in 3 launches of head and 0 of base",
     );
 }
 
@@ -306,7 +309,7 @@ fn no_variance() {
     expect_invalid(
         &session,
         "no-variance",
-        "the launches' values carry no test: no variance at all",
+        "no test is possible: no variance at all",
     );
 }
 
@@ -470,9 +473,9 @@ fn a_launch_of_base_that_was_cut_off_leaves_the_check_open() {
     });
     let mut session = interleaved(vec![head]);
     session.ending = Ending::Budget { starting: None };
-    let so_far = "0 launches so far; the";
+    let so_far = "not measured; the";
     let remedy = "raise `budget` of the profile in gates/gate.toml";
-    let text = format!("{so_far} time budget was spent after 0 of at most 1 block: {remedy}");
+    let text = format!("{so_far} time budget ran out after 0 of at most 1 block: {remedy}");
     expect(&plan, &session, Verdict::Inconclusive, "budget", &text);
     session.ending = Ending::Interrupted;
     let text = format!("{so_far} session was interrupted after 0 of at most 1 block");

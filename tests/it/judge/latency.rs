@@ -22,7 +22,7 @@ fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
     assert!(effect > 0.01 && effect < 0.03, "{effect}");
     assert_eq!(
         summary(&got),
-        "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 19 of 20 such runs, a smaller one less often"
+        "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 95 % of such runs, a smaller one in fewer"
     );
 }
 
@@ -51,9 +51,8 @@ fn what_lies_beyond_the_margin_does_not_pass_before_it_can_fail() {
         &interleaved(launches[..8].to_vec()),
         Verdict::Inconclusive,
         "undecided",
-        "TPOT 20 → 20.41 ms: +2.04 % [+1.82, +2.25]: beyond the margin of 1 % by its interval, so it does not pass; and not \
-         shown well enough to fail (p = 1.00; needs ≤ 0.02) by 4 + 4 launches; so few launches may all be in one of two modes \
-         by chance, and do not fail: 6 + 6 can, and fewer after `gate calibrate`",
+        "TPOT 20 → 20.41 ms: +2.04 % [+1.82, +2.25], beyond the margin of 1 % by its interval, so it does not pass; 4 + 4 \
+         launches are too few to fail, since all may be in one of two modes: 6 + 6 can, and fewer after `gate calibrate`",
     );
     assert_eq!(four.decision, Decision::ContinueTo { blocks: 6 });
     assert_eq!(
@@ -104,7 +103,10 @@ fn a_pass_is_taken_back_where_a_later_look_says_the_opposite() {
     };
     // The interval lies beyond the margin.
     let beyond = after_four_and_eight(own, regression(0.0105, 0.0106), 0.011, 0.012);
-    check(beyond, "beyond the margin of 1 % by its interval");
+    check(
+        beyond,
+        ", beyond the margin of 1 % by its interval, so it does not pass; not shown well enough to fail",
+    );
     // Half of head's launches are slow: the estimate is above the ceiling, and the interval holds the margin.
     check(after_four_and_eight(own, open, 0.0, 0.1), "+4.9");
     // Head's mean is above a limit.
@@ -138,7 +140,7 @@ fn between_margin_and_ceiling_it_goes_on_to_the_cap() {
         (Verdict::Inconclusive, "cap-reached")
     );
     assert!(
-        sentence(check).contains("not shown to be beyond the margin of 1 % (p = "),
+        sentence(check).contains("shown neither to be beyond the margin of 1 % (p = "),
         "{}",
         sentence(check)
     );
@@ -149,7 +151,7 @@ fn a_runner_too_noisy_for_its_gate_is_told_at_the_first_look() {
     let got = judge(&tpot_plan(), &interleaved(tpot_blocks(4, 0.0, 0.05)));
     let check = first(&got);
     assert_eq!(check.reason.rule.name(), "undecided");
-    let advice = "this runner is too noisy for this gate: after 16 launches an arm";
+    let advice = "too noisy: 16 launches an arm find ";
     assert!(sentence(check).contains(advice), "{}", sentence(check));
     // Once: not as a note beside its own sentence.
     assert_eq!(notes(check), [""; 0]);
@@ -171,8 +173,8 @@ fn at_the_end_a_noisy_runner_is_told_what_it_found_and_not_what_was_foretold() {
         let check = check(blocks, ending);
         let effect = check.smallest_effect.unwrap();
         let expect = format!(
-            "by {blocks} + {blocks} launches; this runner is too noisy for this gate: {blocks} + {blocks} launches \
-             could find {} %, the ceiling is 3 %",
+            "by {blocks} + {blocks} launches; too noisy: {blocks} + {blocks} launches find {} % at best, the ceiling \
+             is 3 %",
             (effect * 1e3).round() / 10.0
         );
         assert!(sentence(&check).contains(&expect), "{}", sentence(&check));
@@ -184,7 +186,7 @@ fn a_gain_passes_with_a_remark() {
     let got = judge(&tpot_plan(), &interleaved(tpot_blocks(4, -0.05, 0.003)));
     assert_eq!(got.verdict, Verdict::Pass);
     assert!(
-        notes(first(&got))[0].starts_with("better than the margin explains: -4.9 % [-5.5, -4.3]")
+        notes(first(&got))[0].starts_with("better by more than the margin: -4.9 % [-5.5, -4.3]")
     );
 }
 
@@ -220,7 +222,7 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             Ending::Budget { starting: None },
             Verdict::Inconclusive,
             "budget",
-            "; the time budget was spent after 3 of at most 16 blocks: raise `budget` of the profile in gates/gate.toml",
+            "; the time budget ran out after 3 of at most 16 blocks: raise `budget` of the profile in gates/gate.toml",
         ),
         (
             Ending::Budget {
@@ -228,7 +230,7 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
             },
             Verdict::Inconclusive,
             "budget",
-            "; the time budget was spent after 3 of at most 16 blocks, while launch 6 (head) had generated no token \
+            "; the time budget ran out after 3 of at most 16 blocks, while launch 6 (head) had generated no token \
              yet: status 404",
         ),
         (
@@ -249,7 +251,7 @@ fn how_the_session_ended_is_said_of_what_stayed_open() {
     for (ending, verdict, rule, end) in table {
         let mut session = interleaved(tpot_blocks(3, 0.0, 0.003));
         session.ending = ending.clone();
-        let text = format!("3 + 3 launches so far: the next look comes at 4 blocks{end}");
+        let text = format!("3 + 3 launches; next tested after 4 blocks{end}");
         let got = expect(&tpot_plan(), &session, verdict, rule, &text);
         let stops = matches!(ending, Ending::EngineFailed { .. });
         assert_eq!(got.decision == Decision::Stop, stops);
@@ -367,7 +369,7 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         let verdict = judge(&tpot_plan(), &session);
         report::terminal(&session, &verdict, View::default())
     };
-    let passed = "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 19 of 20 such runs, a smaller one less often";
+    let passed = "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 95 % of such runs, a smaller one in fewer";
     for (profiles, more) in [
         ("looks = [4]", ""),
         ("gates = [\"gate\"]", ""),

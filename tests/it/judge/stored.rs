@@ -42,8 +42,8 @@ fn a_stored_base_needs_eight_recent_sessions_of_this_machine() {
         &against_stored(0.0, sessions),
         Verdict::Inconclusive,
         "no-stored-base",
-        "5 of the 8 stored sessions of main that a stored comparison needs (2 more of another machine, 3 older \
-         than 14 days, 1 without this check): make one with `gate baseline record` on main; a new series \
+        "5 of 8 stored sessions of main that a stored comparison needs (2 more of another machine, 3 older \
+         than 14 days, 1 without this check): `gate baseline record` on main adds one; a new series \
          starts, since the machine has changed: machine another → machine",
     );
     assert_eq!(got.decision, Decision::Stop);

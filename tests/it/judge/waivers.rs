@@ -3,6 +3,7 @@
 use super::*;
 use fixture::records::*;
 use verdict::plan::Waiver;
+use verdict::record::{Void, VoidRule};
 
 /// The fixture's sessions begin on 2025-01-20.
 pub(crate) fn waived(until: &str, check: &str) -> Waiver {
@@ -49,6 +50,31 @@ fn a_waived_failure_neither_fails_nor_ends_the_run() {
         notes(ceiling),
         ["fail, waived until 2025-01-20 by @ada: a slower sampler, agreed (#12)"]
     );
+}
+
+#[test]
+fn no_waiver_covers_an_engine_that_does_not_answer_or_a_check_that_was_not_measured() {
+    let session = interleaved(tpot_blocks(8, 0.0, 0.002));
+    let mut plan = two_checks();
+    plan.gates[0].checks[1].rule = Rule::Ceiling { limit: 100.0 };
+    let spoilt = |rule| {
+        let mut session = session.clone();
+        let mut heads = session.launches.iter_mut();
+        let head = heads.find(|launch| launch.arm == Arm::Head).unwrap();
+        let detail = "one request".into();
+        head.samples[3].void = Some(Void { rule, detail });
+        session
+    };
+    let id = plan.gates[0].checks[0].id.clone();
+    plan.waivers = vec![waived("2025-02-01", &id)];
+    for (rule, verdict) in [
+        (VoidRule::Status, Verdict::Fail),
+        (VoidRule::TokenCounts, Verdict::Invalid),
+    ] {
+        let got = judge(&plan, &spoilt(rule));
+        let check = first(&got);
+        assert_eq!((got.verdict, check.is_waived()), (verdict, false));
+    }
 }
 
 #[test]

@@ -319,7 +319,7 @@ fn forged_certificates_and_stored_sessions_decide_nothing() {
     Site::new(&stored).dry().expect(3).comments(&[
         "No baseline: ",
         "it is compared with main's stored sessions, as main's own store has them",
-        "0 of the 8 stored sessions",
+        "0 of 8 stored sessions",
     ]);
 }
 

@@ -52,33 +52,33 @@ fn hostile_texts_stay_texts() {
         rest.matches("<details").count(),
         rest.matches("</details>\n").count()
     );
-    // Every row of the table has its six cells.
+    // Every row of the table has its seven cells.
     let outside = without_fences(rest);
     let rows = outside.lines().filter(|line| line.starts_with("| "));
     for row in rows {
-        assert_eq!(row.replace("\\|", "").matches('|').count(), 7, "{row}");
+        assert_eq!(row.replace("\\|", "").matches('|').count(), 8, "{row}");
     }
     insta::assert_snapshot!(visible(&text), @r##"
     <!-- infergate:gate -->
     ## ❌ Fail: launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`…
 
-    | check | base | head | change | fails if | verdict |
-    |---|--:|--:|---|---|---|
-    | `tpot/regression` | – | – | – | > 1 % | ❌ fail |
-    | `tpot/ceiling` | – | – | – | > 15 ms | ❌ fail |
+    | check | base | head | change | fails if shown | passes if shown | verdict |
+    |---|--:|--:|---|---|---|---|
+    | `tpot/regression` | – | – | – | > 1 % | < 200 % | ❌ fail |
+    | `tpot/ceiling` | – | – | – | > 15 ms | ≤ 15 ms | ❌ fail |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
 
     `tpot/regression` on main: ▃▄▁█▆ 0.103 ms
 
-    Measure it again: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
+    Reproduce: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
 
     <details><summary>❌ <b>Time per output token</b>: fail</summary>
 
-    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
-    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; 4 launches of base ended well
+    - **fail** `tpot/regression`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; base ran without errors (4 launches)
+    - **fail** `tpot/ceiling`, tpot (reliability): launch 7 (head) crashed: a\|b \`c\` &lt;/details&gt;&lt;/summary&gt;&lt;script&gt;alert(1)&lt;/script&gt; &lt;\!-- infergate:·gate --&gt; @·everyone \[x\](https:·//evil.example) https:·//evil.example ww·w.evil.example \#·1 GH-·2 :·tada: <span>$</span>x<span>$</span> gnp.exe 1a2·b3c4d5e6f \[redacted\] \#· heading \`\`\` \| - \| - \| ; base ran without errors (4 launches)
 
     </details>
 
@@ -176,7 +176,7 @@ fn many_gates_are_cut_from_the_least_important_on() {
     );
     assert!(text.contains("All of it is in report.html: [the run](https://github.com/"));
     // Red gates and how to reproduce them stay.
-    assert!(text.contains("Measure it again: `gate check --head"));
+    assert!(text.contains("Reproduce: `gate check --head"));
     without_fences(&text);
     assert_eq!(
         text.matches("<details").count(),

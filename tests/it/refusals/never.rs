@@ -355,3 +355,16 @@ fn a_launch_has_one_first_request() {
     );
     planned().expect(2).says(&["`two/c`", "`two/b`"]);
 }
+
+/// A limit that only a better head can break never fails a worse one.
+#[test]
+fn a_limit_on_the_wrong_side_is_refused() {
+    for (metric, rule, limit, says) in [
+        ("throughput", "ceiling", "9 tokens/s", "write a floor"),
+        ("failed_requests", "floor", "0 cases", "write a ceiling"),
+        ("ttft", "floor", "9 ms", "write a ceiling"),
+    ] {
+        let metric = format!("metric = \"{metric}\"\nrule = \"{rule}\"\nlimit = \"{limit}\"");
+        refuses(STEADY, &metric, &[says]);
+    }
+}

@@ -38,7 +38,7 @@ fn a_killed_session_goes_on_where_it_was() {
         launches(&json(&project, "result/run.json")),
         [] as [Value; 0]
     );
-    judge(&project, "the record is unfinished");
+    judge(&project, "; cut off before its end");
 
     let resume = start(&project, &["--resume", "result"]);
     let second = cut_off(&project, resume, 3, Signal::SIGKILL);

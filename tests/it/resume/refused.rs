@@ -14,7 +14,7 @@ fn an_interrupted_session_goes_on_only_as_it_was() {
     let record = interrupt(&project, 2);
     assert_eq!(record["ending"]["why"], "interrupted");
     assert!(launches(&record).len() >= 3);
-    judge(&project, "it was interrupted");
+    judge(&project, "; interrupted");
 
     project.edit("gates/tpot.toml", "limit = \"60 s\"", "limit = \"61 s\"");
     project

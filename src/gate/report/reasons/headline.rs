@@ -45,7 +45,10 @@ pub fn summary(verdict: &RunVerdict) -> String {
     let words = in_words(first);
     let is_shared = decisive.len() > 1 && decisive.iter().all(|check| in_words(check) == words);
     match is_shared {
-        true => format!("{words} (all of {} checks){invalid}", decisive.len()),
+        true => {
+            let others = count(decisive.len() - 1, "more check");
+            format!("{words} ({} and {others}){invalid}", first.id)
+        }
         false => format!("{words} ({}){more}{invalid}", first.id),
     }
 }
@@ -111,7 +114,7 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
         });
         return Some(match check.metric {
             Metric::GoldenMismatches => {
-                format!("{head} differ from the goldens{base}, perhaps by near-ties")
+                format!("Answers differ from the goldens in {head}{base}, perhaps by near-ties")
             }
             Metric::AnswerMismatches | Metric::StreamMismatches => {
                 format!("Answers differ in {head}{base}, perhaps by near-ties")

@@ -20,6 +20,21 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
              may be other work. Goldens (gate golden make) tell whether they are right; if they are meant to differ, waive \
              this check (gates/waivers.toml)"
         ),
+        Facts::LateEnd {
+            base_ms,
+            head_ms,
+            whole_ms,
+        } => format!(
+            "head's streams end {} ms after their last token, base's {} ms (whole answer: {} ms): clients wait for that, and \
+             {metric} does not show it; see what the server does before it ends a stream",
+            number(*head_ms),
+            number(*base_ms),
+            number(*whole_ms)
+        ),
+        Facts::Resent { base, head } => format!(
+            "head closed {head} kept connections without an answer, base {base}, and the client sent these requests again: \
+             head may drop requests. If it means to close connections, set keep_alive = false under [engine]"
+        ),
         Facts::InARow {
             arm,
             launches,

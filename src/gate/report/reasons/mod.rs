@@ -160,6 +160,7 @@ fn stored_base(check: &CheckVerdict, sessions: usize) -> String {
 fn too_few(check: &CheckVerdict, few: TooFew) -> String {
     let launches = launches(check);
     match few {
+        TooFew::NoCases => "no launch answered the cases".to_owned(),
         _ if check.launches == (0, 0) => "not measured".to_owned(),
         TooFew::SoFar => format!("only {launches}"),
         TooFew::NextLook { blocks } => {
@@ -168,7 +169,6 @@ fn too_few(check: &CheckVerdict, few: TooFew) -> String {
         TooFew::Needed { an_arm } => {
             format!("{launches} in all: a t-test needs {an_arm} an arm")
         }
-        TooFew::NoCases => "no launch answered the cases".to_owned(),
     }
 }
 
@@ -195,7 +195,7 @@ fn how_it_ended(ended: &Ended) -> String {
                 None => ": raise `budget` of the profile in gates/gate.toml".to_owned(),
             };
             let cap = count(*cap, "block");
-            format!("the time budget was spent after {blocks} of at most {cap}{remedy}")
+            format!("the time budget ran out after {blocks} of at most {cap}{remedy}")
         }
         Ended::Interrupted { blocks, cap } => {
             let cap = count(*cap, "block");

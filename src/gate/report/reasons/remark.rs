@@ -41,7 +41,8 @@ fn beyond_the_margin(check: &CheckVerdict) -> Option<String> {
     let is_passed = check.verdict == Verdict::Pass && loss > margin && ceiling > margin;
     is_passed.then(|| {
         format!(
-            "beyond the margin of {}, which is not shown; it passes since it is shown to be below the ceiling of {}. \
+            "the estimate is beyond the margin of {}, which is not shown; the check passes since the change is shown to be below \
+             the ceiling of {}. \
              Lower the ceiling to be stricter",
             percent(margin),
             percent(ceiling)

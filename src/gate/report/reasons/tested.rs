@@ -159,16 +159,20 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
         (Verdict::Fail, _) => format!("{subject}, {beyond} ({fail}; {behind})"),
         (Verdict::Pass, _) => format!("{subject}, {within} (p = {pass}; {behind})"),
         (_, Some(Advice::NotShown)) => format!(
-            "{subject}, probably {beyond}, but not shown well enough to fail ({fail}, needs ≤ {alpha}; {behind})"
+            "{subject}, {beyond} by its interval, so it does not pass; not shown well enough to fail ({fail}, needs ≤ \
+             {alpha}; {behind})"
         ),
         (_, Some(Advice::FewLaunches { blocks })) => {
             let more = match blocks {
                 Some(blocks) => {
                     format!("{blocks} + {blocks} can, and fewer after `gate calibrate`")
                 }
-                None => "raise the workload's `launches`, or the profile's last look".to_owned(),
+                None => "raise the workload's `launches`, or the profile's last look, or run `gate calibrate`".to_owned(),
             };
-            format!("{subject}, probably {beyond}, but {behind} are too few to fail: {more}")
+            format!(
+                "{subject}, {beyond} by its interval, so it does not pass; {behind} are too few to fail, since all may be in \
+                 one of two modes: {more}"
+            )
         }
         (_, advice) => format!(
             "{subject}: shown neither to be {beyond} ({fail}, needs ≤ {alpha}) nor {within} (p = {pass}, needs ≤ {}) by \

@@ -11,6 +11,7 @@ pub mod finding;
 mod machine;
 mod session;
 mod steady_state;
+mod stream;
 mod throttling;
 mod token_parity;
 mod vacuous;
@@ -71,7 +72,10 @@ pub fn find(rules: &Rules<'_>, view: &View<'_, '_>) -> Option<Finding> {
 pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
     let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
     let held_back = found.map(|found| found.reason);
-    held_back.or_else(|| answers::other_answers(view))
+    held_back
+        .or_else(|| answers::other_answers(view))
+        .or_else(|| stream::late_end(view))
+        .or_else(|| stream::resent(view))
 }
 
 /// Why the check does not fail, though by `change` (a fraction of base) it would: a head that only takes longer to warm up

@@ -2,14 +2,16 @@
 
 use super::finding::{Finding, invalid};
 use crate::judge::view::View;
-use crate::record::{Arm, Facts, Launch, Metric, RuleId, Sample, Verdict, Void, VoidRule, Voids};
+use crate::record::{
+    Arm, Facts, Launch, Metric, Phase, RuleId, Sample, Verdict, Void, VoidRule, Voids,
+};
 use std::collections::BTreeMap;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let metric = view.case.check.metric;
-    if counts_voids(metric) {
+    if metric == Metric::FailedCells {
         return None;
     }
     let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
@@ -23,6 +25,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
         }
         (false, true) if reads_base => Some(Arm::Base),
         (false, false) => None,
+        _ if counts_measured(metric) => return None,
         _ => return untrusted(view),
     };
     let all = [base.as_slice(), head].concat();
@@ -40,12 +43,9 @@ fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
 }
 
-/// True for a metric that counts failed answers by a rule of its own.
-fn counts_voids(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
-    )
+/// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.
+fn counts_measured(metric: Metric) -> bool {
+    matches!(metric, Metric::FailedRequests | Metric::Goodput)
 }
 
 /// Without those that the metric counts itself.
@@ -55,7 +55,9 @@ fn without_counted<'a>(
 ) -> Vec<(&'a Launch, &'a Sample)> {
     let is_counted = |sample: &Sample| {
         let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
-        metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate)
+        let is_mismatch =
+            metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate);
+        is_mismatch || counts_measured(metric) && sample.phase == Phase::Measured
     };
     let kept = voids.iter().filter(|(_, sample)| !is_counted(sample));
     kept.copied().collect()

@@ -4,9 +4,12 @@
 //! last answer's end.
 
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why, reduce};
-use crate::record::{GpuReading, Reading, Statistic};
+use crate::plan::WorkloadKind;
+use crate::record::{GpuReading, Reading, Sample, Statistic};
 use crate::stats;
 
+/// Share of the readings that must have a gauge's value.
+const COVERED: f64 = 0.9;
 /// Fewest readings above 0 over which growth is told.
 const GROWTH_READINGS: usize = 8;
 /// The chance that readings without growth show some.
@@ -29,11 +32,13 @@ pub fn kv_usage(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure, U
 /// engine tells a share only, in that. Readings of 0, of an engine that rests, stay out; a gauge that
 /// always reads 0 is dead, and its growth undefined.
 pub fn kv_growth(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    if let Ok(series) = engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes) {
-        return growth(at, &series, bytes);
+    match engine_gauge(at, "KV bytes", |r| r.engine.kv_bytes) {
+        Err(undefined) if undefined.why == Why::NoGauge("KV bytes") => {
+            let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_usage)?;
+            growth(at, &series, percent)
+        }
+        series => growth(at, &series?, bytes),
     }
-    let series = engine_gauge(at, "KV bytes", |r| r.engine.kv_usage)?;
-    growth(at, &series, percent)
 }
 
 /// The same of the engine's resident memory.
@@ -73,7 +78,8 @@ pub fn gpu_memory(at: &Place<'_>, statistic: Statistic) -> Result<LaunchMeasure,
             .map(|bytes| bytes as f64)
     };
     let device = gauge(at, |r| sum(r, |gpu| gpu.memory_used_bytes))?;
-    let process = gauge(at, |r| sum(r, |gpu| gpu.engine_memory_bytes))?;
+    // Not every driver tells it.
+    let process = gauge(at, |r| sum(r, |gpu| gpu.engine_memory_bytes)).unwrap_or_default();
     let (series, of) = match process.len() >= device.len() {
         true => (process, "the engine's processes"),
         false => (device, "all processes on the engine's GPUs"),
@@ -133,14 +139,35 @@ fn gauge(at: &Place<'_>, value: impl Fn(&Reading) -> Option<f64>) -> Result<Seri
     let begin = samples.iter().map(|s| s.stamps.send_ns).min();
     let end = samples.iter().filter_map(|s| s.stamps.done_ns).max();
     let (begin, end) = (begin.unwrap_or(0), end.unwrap_or(u64::MAX));
+    if let Some((first, last)) = stays_short(at, &samples) {
+        return Err(at.undefined(Why::NoConversation { first, last }, None));
+    }
     let within = telemetry
         .readings
         .iter()
         .filter(|r| (begin..=end).contains(&r.at_ns));
     let seconds = |r: &Reading| (r.at_ns - begin) as f64 / 1e9;
-    Ok(within
+    let all = within.clone().count();
+    let series: Series = within
         .filter_map(|r| Some((seconds(r), value(r)?)))
-        .collect())
+        .collect();
+    let have = series.len();
+    let is_patchy = have > 0 && have + 1 < all && (have as f64) < COVERED * all as f64;
+    match is_patchy {
+        true => Err(at.undefined(Why::Patchy { have, all }, None)),
+        false => Ok(series),
+    }
+}
+
+/// Prompt tokens of a conversation's first and last turn, where they do not rise.
+fn stays_short(at: &Place<'_>, samples: &[&Sample]) -> Option<(u32, u32)> {
+    if !matches!(at.workload.kind, WorkloadKind::Session(_)) {
+        return None;
+    }
+    let first = samples.iter().min_by_key(|sample| sample.index)?;
+    let last = samples.iter().max_by_key(|sample| sample.index)?;
+    let (first, last) = (first.tokens.prompt?, last.tokens.prompt?);
+    (samples.len() > 1 && last <= first).then_some((first, last))
 }
 
 fn of_gauge(
@@ -220,7 +247,7 @@ fn medians_over_time(times: &[f64], values: &[f64]) -> (Vec<f64>, Vec<f64>) {
 mod tests {
     use crate::metrics::testing::{check, launch, steady, streamed};
     use crate::metrics::{LaunchMeasure, Undefined, Why, measure};
-    use crate::plan::{EngineSeries, Named};
+    use crate::plan::{EngineSeries, Named, Session, WorkloadKind};
     use crate::record::{EngineReading, GpuReading, Metric, Reading, Statistic, Telemetry};
 
     /// One request from 0 to 1 s, and readings every 10 ms of which the gauge is given.
@@ -268,6 +295,64 @@ mod tests {
         let c = check(Metric::KvBytes, Statistic::Max);
         let undefined = measure(&c, &steady("w"), &bare).unwrap_err();
         assert_eq!(undefined.why, Why::NoTelemetry);
+    }
+
+    #[test]
+    fn a_gauge_that_is_often_missing_has_no_value() {
+        // Of 101 readings, 11 of the busy ones lack it; an edge may.
+        let often = |i: u64| (!(20..31).contains(&i)).then_some(1e6);
+        let seldom = |i: u64| (!(20..30).contains(&i)).then_some(1e6);
+        for metric in [Metric::KvBytes, Metric::KvGrowth, Metric::RssGrowth] {
+            let statistic = match metric.is_single() {
+                true => Statistic::Single,
+                false => Statistic::Max,
+            };
+            let patchy = of(metric, statistic, often).unwrap_err().why;
+            assert_eq!(patchy, Why::Patchy { have: 90, all: 101 }, "{metric}");
+            assert!(of(metric, statistic, seldom).is_ok(), "{metric}");
+        }
+    }
+
+    /// A model that only thinks answers with no text, so that each turn is sent alone.
+    #[test]
+    fn a_conversation_that_does_not_grow_bounds_no_memory() {
+        let of = |last: u32| {
+            let turn = |index: u32, prompt: u32| {
+                let mut sample = streamed("w", index, 10.0, 10.0, 9);
+                sample.tokens.prompt = Some(prompt);
+                sample
+            };
+            let mut l = launch(0, vec![turn(0, 40), turn(1, 30), turn(2, last)]);
+            let reading = |i: u64| Reading {
+                at_ns: i * 1_000_000,
+                rss_bytes: Some(1_000_000),
+                ..Reading::default()
+            };
+            l.telemetry = Some(Telemetry {
+                every_ms: 1,
+                readings: (0..90).map(reading).collect(),
+                ..Telemetry::default()
+            });
+            let mut workload = steady("w");
+            workload.kind = WorkloadKind::Session(Session {
+                turns: 3,
+                warmup_turns: 0,
+                message_words: 1,
+                reply_tokens: 9,
+                spacing: None,
+                duration: None,
+            });
+            measure(&check(Metric::RssGrowth, Statistic::Single), &workload, &l)
+        };
+        assert!(of(60).is_ok());
+        let short = of(40).unwrap_err().why;
+        assert_eq!(
+            short,
+            Why::NoConversation {
+                first: 40,
+                last: 40
+            }
+        );
     }
 
     /// One request from 0 to 1 s, and these readings every 100 ms.
@@ -383,10 +468,6 @@ mod tests {
         assert!(rss.value.abs() < 1e-12);
         let dead = of(Metric::KvGrowth, Statistic::Single, |_| Some(0.0));
         assert_eq!(dead.unwrap_err().why, Why::AlwaysZero { n: 101 });
-        let few = of(Metric::KvGrowth, Statistic::Single, |i| {
-            (i < 5).then_some(1.0)
-        });
-        assert_eq!(few.unwrap_err().why, Why::TooFewReadings { n: 5, need: 8 });
         // 101 readings, of which seven have a logarithm.
         let seldom = of(Metric::KvGrowth, Statistic::Single, |i| {
             Some(if i % 15 == 0 { 4096.0 } else { 0.0 })

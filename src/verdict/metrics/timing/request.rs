@@ -2,6 +2,7 @@
 
 use crate::metrics::Why;
 use crate::record::Sample;
+use crate::stats;
 
 /// `to` − `from` in milliseconds; negative where the stamps are out of order, so that it is seen.
 pub fn ms_between(from: u64, to: u64) -> f64 {
@@ -76,6 +77,21 @@ pub fn icl_ms(sample: &Sample) -> Result<Vec<f64>, Why> {
 /// E2E: last output − send. A late end of the stream is not decoding and stays out.
 pub fn e2e_ms(sample: &Sample) -> Result<f64, Why> {
     Ok(ms_between(sample.stamps.send_ns, last_ns(sample)?))
+}
+
+/// Of streams in the middle: time from the last output to the stream's end, and from the request to that end, ms. `None` where
+/// no answer was streamed to its end.
+pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
+    let ends = sound.iter().filter(|sample| sample.streamed);
+    let ends = ends.filter_map(|sample| {
+        let (last, end) = (last_ns(sample).ok()?, sample.stamps.done_ns?);
+        Some((
+            ms_between(last, end),
+            ms_between(sample.stamps.send_ns, end),
+        ))
+    });
+    let (rest, whole): (Vec<f64>, Vec<f64>) = ends.unzip();
+    Some((stats::median(&rest)?, stats::median(&whole)?))
 }
 
 /// When the last output arrived: the last output event of a stream, the end of an answer that came whole.

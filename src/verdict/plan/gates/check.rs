@@ -10,7 +10,7 @@ use crate::plan::model::{
 use crate::plan::source::diagnostic::{Diagnostic, suggestion};
 use crate::plan::source::quantity::Dimension;
 use crate::plan::source::section::{Field, Section};
-use crate::record::{CacheState, Metric, Statistic};
+use crate::record::{CacheState, Direction, Metric, Statistic};
 
 /// Reads one `[[check]]`.
 pub fn read(
@@ -38,10 +38,10 @@ pub fn read(
         refusal.help = Some(why.to_owned());
         return Err(refusal);
     }
-    let statistic = read_statistic(&section, metric)?;
+    let rule = read_rule(&section, metric)?;
+    let statistic = read_statistic(&section, metric, rule)?;
     let sent = compatibility::samples(metric, statistic, &part, &workload.kind);
     let min_samples = read_min_samples(&section, metric, statistic, workload, sent)?;
-    let rule = read_rule(&section, metric)?;
     let line = section.source.line(&section.span());
     section.finish()?;
     Ok(Check {
@@ -208,12 +208,18 @@ fn read_bound(field: &Field<'_, '_>) -> Result<Bound, Diagnostic> {
     Ok(Bound::Medians(times))
 }
 
-fn read_statistic(section: &Section<'_, '_>, metric: Metric) -> Result<Statistic, Diagnostic> {
+/// Where none is given: the median; of readings that must stay below a ceiling the greatest, since a median bounds only half of
+/// them.
+fn read_statistic(
+    section: &Section<'_, '_>,
+    metric: Metric,
+    rule: Rule,
+) -> Result<Statistic, Diagnostic> {
     let Some(field) = section.optional("statistic") else {
-        return Ok(if metric.is_single() {
-            Statistic::Single
-        } else {
-            Statistic::Median
+        return Ok(match rule {
+            _ if metric.is_single() => Statistic::Single,
+            Rule::Ceiling { .. } if compatibility::is_telemetry(metric) => Statistic::Max,
+            _ => Statistic::Median,
         });
     };
     let statistic = field.choice(&Statistic::ALL.map(|s| (s.name(), s)))?;
@@ -279,6 +285,18 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
         }
         Ok(limit)
     };
+    // The engine's own numbers may be good either way.
+    let is_own = metric.is_of_windows() || matches!(metric, Metric::Gauge | Metric::BurstFactor);
+    let never_fails = match (name, metric.direction()) {
+        (Name::Ceiling, Direction::HigherIsBetter) => Some(("more", "ceiling", "floor")),
+        (Name::Floor, Direction::LowerIsBetter) => Some(("less", "floor", "ceiling")),
+        _ => None,
+    };
+    if let Some((better, given, other)) = never_fails.filter(|_| !is_own) {
+        return Err(rule_field.wrong(format!(
+            "`{metric}` is better the {better} it is: no worse head fails a {given}, write a {other}"
+        )));
+    }
     match name {
         Name::Ceiling => Ok(Rule::Ceiling { limit: limit()? }),
         Name::Floor => Ok(Rule::Floor { limit: limit()? }),

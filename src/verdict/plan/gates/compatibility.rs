@@ -317,7 +317,7 @@ fn is_of_launch(metric: Metric) -> bool {
 }
 
 /// Whether it is read beside the requests and not from them.
-fn is_telemetry(metric: Metric) -> bool {
+pub fn is_telemetry(metric: Metric) -> bool {
     matches!(
         metric,
         Metric::KvBytes

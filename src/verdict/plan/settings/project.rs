@@ -146,11 +146,12 @@ pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
     let build = engine.given("build", |field| read_build(field.section()?))?;
     let serve_field = engine.required("serve")?;
     let serve = serve_field.texts()?;
-    check_command(&serve_field, &serve, build.is_some())?;
+    let env = read_env(&engine)?;
+    check_command(&serve_field, &serve, &env, build.is_some())?;
     let read = Engine {
         build,
         serve,
-        env: read_env(&engine)?,
+        env,
         model: engine.required("model")?.text()?.to_owned(),
         ready_timeout: engine.required("ready_timeout")?.duration()?,
         request_timeout: engine.required("request_timeout")?.duration()?,
@@ -304,7 +305,12 @@ fn read_telemetry(root: &Section<'_, '_>) -> Result<Telemetry, Diagnostic> {
     Ok(telemetry)
 }
 
-fn check_command(field: &Field<'_, '_>, serve: &[String], built: bool) -> Result<(), Diagnostic> {
+fn check_command(
+    field: &Field<'_, '_>,
+    serve: &[String],
+    env: &[(String, String)],
+    built: bool,
+) -> Result<(), Diagnostic> {
     if serve.is_empty() {
         return Err(field.wrong("`engine.serve` is empty: it must start the server"));
     }
@@ -313,7 +319,8 @@ fn check_command(field: &Field<'_, '_>, serve: &[String], built: bool) -> Result
         refusal.help = Some("the gate picks a free port for each launch: pass `{port}`".into());
         return Err(refusal);
     }
-    match (built, serve.iter().any(|word| word.contains("{artifact}"))) {
+    let mut words = serve.iter().chain(env.iter().map(|(_, value)| value));
+    match (built, words.any(|word| word.contains("{artifact}"))) {
         (false, true) => {
             Err(field.wrong("`{artifact}` needs a table `engine.build` that makes one"))
         }
