@@ -1,7 +1,7 @@
 //! `gate github authorize` through the binary: who may run a commit on the machine, and every way to get there without.
 
 use super::job::Job;
-use fixture::github::{Grant, Ill, Trouble, sha};
+use fixture::github::{Grant, Ill, REPOSITORY, Trouble, sha};
 use fixture::{Ended, repository, workflow};
 
 const BOT: &str = "github-actions[bot]";
@@ -69,6 +69,9 @@ fn a_stranger_needs_somebody() {
     // Reading is not writing, and the author's own click is the author's word.
     refused(&job, &sha(12), "bob", "nobody approved this commit");
     refused(&job, &sha(12), "mallory", "nobody approved this commit");
+    let job = Job::with_pull("", true, &["src/lib.rs"]);
+    refused(&job, &sha(12), BOT, "its author @nobody may not write");
+    job.fake.take_violations();
 }
 
 #[test]
@@ -162,6 +165,8 @@ fn nobody_lets_these_run() {
         "forks = \"never\"",
     );
     refused(&job, &sha(12), "octocat", "forks = \"never\"");
+    job.fake.state().pull(12).head_repository = Some(REPOSITORY.into());
+    job.authorize(&sha(12), "octocat", &[]).expect(0);
     let job = trusted();
     job.push(13);
     refused(&job, &sha(12), "octocat", "superseded");
