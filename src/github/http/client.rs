@@ -120,15 +120,6 @@ impl Client {
         self.answer(&call, Repeat::Freely).await?.read(&call.name())
     }
 
-    pub async fn put<B: Serialize + ?Sized, T: DeserializeOwned>(
-        &self,
-        route: &str,
-        body: &B,
-    ) -> Result<T, Error> {
-        let call = call(Method::PUT, route, Some(body));
-        self.answer(&call, Repeat::Freely).await?.read(&call.name())
-    }
-
     /// What is gone already is no error of ours to tell apart: that is a refusal with 404.
     pub async fn delete(&self, route: &str) -> Result<(), Error> {
         let call = call::<()>(Method::DELETE, route, None);
