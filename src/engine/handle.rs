@@ -253,11 +253,6 @@ impl Engine {
             .snapshot(self.shared.queue.waiting() as u64, &self.startup)
     }
 
-    /// [`Engine::health`] is good. Says nothing of how busy it is.
-    pub fn is_healthy(&self) -> bool {
-        self.health() == Health::Well
-    }
-
     /// Refuses new work; what runs and what waits is still answered. Of a request whose siblings
     /// ([`Engine::submit_beside`]) are still to come, those may find the engine gone.
     pub fn shutdown(&self) {

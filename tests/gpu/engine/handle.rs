@@ -4,7 +4,9 @@ use serde_json::json;
 use std::time::Duration;
 
 use engine::request::{CacheUse, Event, FinishReason, Request};
-use engine::{Conversation, Delay, Engine, Faults, Options, Stage, StartError, SubmitError};
+use engine::{
+    Conversation, Delay, Engine, Faults, Health, Options, Stage, StartError, SubmitError,
+};
 
 use super::{collect, engine, prompt, request, run, start};
 
@@ -195,7 +197,7 @@ fn the_bytes_in_use_are_those_of_the_pages_that_tokens_need() {
 #[test]
 fn shutdown_answers_what_waits_and_takes_nothing_new() {
     let engine = engine();
-    assert!(engine.is_healthy());
+    assert_eq!(engine.health(), Health::Well);
     let waiting: Vec<_> = (0..4)
         .map(|seed| {
             engine
@@ -210,7 +212,7 @@ fn shutdown_answers_what_waits_and_takes_nothing_new() {
         assert_eq!(collect(events).expect("it is answered").tokens.len(), 10);
     }
     engine.join();
-    assert!(!engine.is_healthy());
+    assert_eq!(engine.health(), Health::Ended);
 }
 
 #[test]
