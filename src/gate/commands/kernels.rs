@@ -103,7 +103,7 @@ fn build(args: &BuildArgs) -> anyhow::Result<Exit> {
         refused: rows.iter().filter(|row| row.is_refused()).count(),
         kernels: rows,
     };
-    let json = serde_json::to_string_pretty(&built).context("the table cannot be written")? + "\n";
+    let json = report::pretty_json(&built);
     let path = directory.join("kernels.json");
     fs::write(&path, &json).with_context(|| format!("{} cannot be written", path.display()))?;
     let text = match args.format {

@@ -1,6 +1,7 @@
 //! `verdict.json`, format `infergate-verdict/1`: own copies of the types, so that the format stays when
 //! the vocabulary changes. Reference: docs/formats.md.
 
+use super::pretty::pretty_json;
 use super::reasons;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -150,10 +151,7 @@ pub fn verdict_json(record: &RunRecord, verdict: &RunVerdict) -> String {
         calibration: calibration(record),
         gates: verdict.gates.iter().map(gate).collect(),
     };
-    // These types hold no map and no foreign type: writing them cannot fail.
-    let mut json = serde_json::to_string_pretty(&run).unwrap_or_default();
-    json.push('\n');
-    json
+    pretty_json(&run)
 }
 
 pub fn comparison(record: &RunRecord) -> &'static str {

@@ -18,6 +18,7 @@ mod not_run;
 pub mod numbers;
 mod openmetrics;
 mod page;
+mod pretty;
 pub mod reasons;
 pub mod redaction;
 mod row;
@@ -37,6 +38,7 @@ pub use openmetrics::openmetrics;
 pub use page::{
     Bar, CheckFigures, Contexts, Over, PERCENTILES, Page, Series, Start, html, two_modes,
 };
+pub use pretty::pretty_json;
 pub use reasons::{
     SEND_AT_ONCE, decisive, first_events, notes, sentence, sentence_and_examples, summary,
 };

@@ -13,6 +13,7 @@ use crate::cli::format::PageFormat as Format;
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
+use crate::report::pretty_json;
 use anyhow::Context;
 use bisection::BisectOptions;
 use clap::Args;
@@ -87,7 +88,7 @@ pub fn run(args: BisectArgs) -> anyhow::Result<Exit> {
     output::note(&format!("results: {}", directory.display()));
     let text = match format {
         Format::Text => view::bisection_text(&bisection),
-        Format::Json => view::bisection_json(&bisection),
+        Format::Json => pretty_json(&bisection),
         Format::Markdown => view::bisection_markdown(&bisection),
         Format::Html => page::page(&bisection, command_line()),
     };

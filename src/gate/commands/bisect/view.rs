@@ -88,14 +88,6 @@ pub fn bisection_markdown(bisection: &Bisection) -> String {
     out
 }
 
-/// bisect.json as it stands in the result directory, with a newline at its end.
-pub fn bisection_json(bisection: &Bisection) -> String {
-    // These types hold no map and no foreign type: writing them cannot fail.
-    let mut json = serde_json::to_string_pretty(bisection).unwrap_or_default();
-    json.push('\n');
-    json
-}
-
 /// What was searched, and at what cost.
 pub fn about(bisection: &Bisection) -> Vec<String> {
     let commits = &bisection.commits;

@@ -12,6 +12,7 @@ use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
+use crate::report::pretty_json;
 use crate::session::Outcome;
 use anyhow::Context;
 use clap::Args;
@@ -95,7 +96,7 @@ fn show_certified(
     }
     let text = match format {
         Format::Text => view::calibration_text(&certificates),
-        Format::Json => view::calibration_json(&certificates),
+        Format::Json => pretty_json(&certificates),
         Format::Html => page::page(&certificates, verdicts, command_line()),
     };
     output::print(&text).context("cannot write the calibration to standard output")?;

@@ -1,4 +1,4 @@
-//! A calibration for a terminal and as JSON: what was measured, what the gates can find here, what they cannot.
+//! A calibration for a terminal: what was measured, what the gates can find here, what they cannot.
 
 use crate::calibration::{Certificate, CheckCertificate, Noise, Tally, Warmup};
 use crate::report::citation::{day, percent, points};
@@ -68,14 +68,6 @@ pub fn calibration_text(certificates: &[Certificate]) -> String {
         say(&mut out, "too many      ", &line);
     }
     out
-}
-
-/// An array of certificates in their file format.
-pub fn calibration_json(certificates: &[Certificate]) -> String {
-    // No map with keys other than strings, and no number that JSON lacks: writing them cannot fail.
-    let mut json = serde_json::to_string_pretty(certificates).unwrap_or_default();
-    json.push('\n');
-    json
 }
 
 /// What is said of the false alarms where even the least rate that they allow is above the promised one.

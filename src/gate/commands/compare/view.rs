@@ -2,7 +2,7 @@
 
 use crate::figures::{Cell, Held, Line, Paired, Part, Table};
 use crate::report::markdown::escape;
-use crate::report::{numbers, terminal};
+use crate::report::{numbers, pretty_json, terminal};
 use serde::Serialize;
 use std::fmt::Write;
 use verdict::plural::count;
@@ -364,7 +364,5 @@ pub fn comparison_json(table: &Table) -> String {
         at_most: table.held.iter().map(JsonLimit::of).collect(),
         invalid,
     };
-    let mut text = serde_json::to_string_pretty(&json).expect("strings and numbers serialise");
-    text.push('\n');
-    text
+    pretty_json(&json)
 }

@@ -1,7 +1,7 @@
 //! The doctor's findings, for a terminal and as JSON.
 
 use crate::doctor::{Diagnosis, Fitness};
-use crate::report::terminal;
+use crate::report::{pretty_json, terminal};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -65,7 +65,5 @@ pub fn doctor_json(findings: &[Diagnosis], fitness: Fitness) -> String {
         fitness: fitness.name(),
         findings: findings.collect(),
     };
-    let mut json = serde_json::to_string_pretty(&report).unwrap_or_default();
-    json.push('\n');
-    json
+    pretty_json(&report)
 }

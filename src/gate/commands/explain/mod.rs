@@ -5,6 +5,7 @@ mod view;
 
 use crate::cli::format::Format;
 use crate::cli::{Exit, output};
+use crate::report::pretty_json;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         },
         Ok(explanation) => match format {
             Format::Text => view::explanation_text(&explanation),
-            Format::Json => view::explanation_json(&explanation),
+            Format::Json => pretty_json(&explanation),
             Format::Markdown => view::explanation_markdown(&explanation),
         },
     };

@@ -6,6 +6,7 @@ use crate::cli::format::VerdictFormat;
 use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
 use crate::import::Tool;
+use crate::report::pretty_json;
 use crate::session;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -79,8 +80,7 @@ pub fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     for missing in &figures.missing {
         output::note(&format!("missing: {missing}"));
     }
-    let mut json = serde_json::to_string_pretty(&figures).context("cannot write the JSON")?;
-    json.push('\n');
+    let json = pretty_json(&figures);
     match out {
         Some(path) => {
             fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?

@@ -20,6 +20,7 @@ pub use workload::{Headers, LoadTally, Watch};
 use crate::cli::command_line::command_line;
 use crate::cli::runtime::{block_on, interrupted};
 use crate::cli::{Exit, output};
+use crate::report::pretty_json;
 use anyhow::Context;
 use arguments::Format;
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -86,7 +87,7 @@ fn shown(reports: &[LoadReport], (steps, is_repeated): (usize, bool), format: Fo
         (runs, _, Format::Json) if is_repeated => repeats::json(runs),
         ([report], 1, Format::Table) => view::load_table(report),
         ([report], 1, Format::Markdown) => view::load_markdown(report),
-        ([report], 1, Format::Json) => view::load_json(report),
+        ([report], 1, Format::Json) => pretty_json(report),
         (reports, _, Format::Table) => sweep::overview(reports).table(),
         (reports, _, Format::Markdown) => sweep::overview(reports).markdown(),
         (reports, _, Format::Json) => sweep::json(reports),

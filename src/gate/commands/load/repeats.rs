@@ -6,6 +6,7 @@ use super::overview::Overview;
 use super::sweep::wrong;
 use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
+use crate::report::pretty_json;
 use crate::report::sheet::{Chart, ChartLine, Picture, Point, ScaleKind, Tone};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -83,9 +84,7 @@ pub fn json(runs: &[LoadReport]) -> String {
         "runs": runs,
         "between_runs": Value::from(between.collect::<Map<String, Value>>()),
     });
-    let mut text = serde_json::to_string_pretty(&all).expect("strings and numbers serialise");
-    text.push('\n');
-    text
+    pretty_json(&all)
 }
 
 /// The middle of the times and the throughput, each with its interval.

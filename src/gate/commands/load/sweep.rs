@@ -5,6 +5,7 @@
 use super::overview::Overview;
 use super::view::{LoadReport, optional};
 use crate::report::numbers::number;
+use crate::report::pretty_json;
 use crate::report::sheet::{Chart, ChartLine, Picture, Point, ScaleKind, Tone};
 use serde_json::{Value, json};
 
@@ -60,9 +61,7 @@ pub fn json(reports: &[LoadReport]) -> String {
         "steps": reports,
         "knee": knee.map(|place| load(&reports[place])),
     });
-    let mut text = serde_json::to_string_pretty(&all).expect("strings and numbers serialise");
-    text.push('\n');
-    text
+    pretty_json(&all)
 }
 
 fn pace_name(report: &LoadReport) -> &'static str {

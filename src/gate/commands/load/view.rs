@@ -114,13 +114,6 @@ pub struct Requests {
     pub details: BTreeMap<&'static str, String>,
 }
 
-/// The whole report as one JSON object.
-pub fn load_json(report: &LoadReport) -> String {
-    let mut text = serde_json::to_string_pretty(report).expect("strings and numbers serialise");
-    text.push('\n');
-    text
-}
-
 /// The report for a terminal.
 pub fn load_table(report: &LoadReport) -> String {
     let mut out = String::new();
@@ -399,6 +392,7 @@ pub fn optional(value: Option<f64>) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::report::pretty_json;
 
     pub fn report() -> LoadReport {
         let values: Vec<f64> = (1..=120).map(f64::from).collect();
@@ -501,7 +495,7 @@ pub mod tests {
 
     #[test]
     fn the_json_has_nulls_where_nothing_is_known() {
-        let json: Value = serde_json::from_str(&load_json(&report())).unwrap();
+        let json: Value = serde_json::from_str(&pretty_json(&report())).unwrap();
         assert_eq!(json["itl_ms"]["n"], 0);
         assert_eq!(json["itl_ms"]["p50"], Value::Null);
         assert_eq!(json["tpot_ms"]["p99"], Value::Null);

@@ -59,7 +59,7 @@ pub fn run(args: PlanArgs) -> anyhow::Result<Exit> {
     let layout = layout(selection, shards)?;
     let text = match (json, shards) {
         (true, Some(_)) => format!("{}\n", serde_json::to_string(&matrix(&layout))?),
-        (true, None) => format!("{}\n", serde_json::to_string_pretty(&told(&layout))?),
+        (true, None) => report::pretty_json(&told(&layout)),
         (false, Some(_)) => shard_table(&layout),
         (false, None) => gate_table(&layout),
     };

@@ -2,7 +2,7 @@
 
 use crate::calibration::{NoiseSource, PowerPlan, PowerRow, Wanted};
 use crate::report::citation::{day, percent};
-use crate::report::terminal;
+use crate::report::{pretty_json, terminal};
 use serde::Serialize;
 use std::fmt::Write;
 use verdict::plural::count;
@@ -169,8 +169,5 @@ pub fn power_json(plan: &PowerPlan) -> String {
         rows: rows.collect(),
         unknown: &plan.unknown,
     };
-    // These types hold no map and no foreign type: writing them cannot fail.
-    let mut json = serde_json::to_string_pretty(&json).unwrap_or_default();
-    json.push('\n');
-    json
+    pretty_json(&json)
 }

@@ -132,7 +132,7 @@ pub fn run(args: RooflineArgs) -> anyhow::Result<Exit> {
     let roofline = measure(engine, &args, &prompts)?;
     let text = match args.format {
         Format::Text => table(&roofline),
-        Format::Json => serde_json::to_string_pretty(&roofline)? + "\n",
+        Format::Json => report::pretty_json(&roofline),
         Format::Html => html(&roofline),
     };
     output::print(&text).context("cannot write what was measured to standard output")?;

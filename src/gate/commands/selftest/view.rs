@@ -1,5 +1,6 @@
 //! Table of planted faults within 80 columns, followed by what went wrong; or JSON.
 
+use crate::report::pretty_json;
 use crate::report::reasons::sentence;
 use crate::report::terminal::{STYLE, WIDTH, wrap};
 use crate::selftest::{Caught, FAULTS, Plant, Row};
@@ -226,5 +227,5 @@ pub fn selftest_json(rows: &[Row], elapsed_s: f64) -> String {
             })
             .collect(),
     };
-    serde_json::to_string_pretty(&whole).expect("strings and numbers serialise") + "\n"
+    pretty_json(&whole)
 }

@@ -5,7 +5,7 @@ mod text;
 
 pub use text::{explanation_markdown, explanation_text};
 
-use crate::explanation::{EXPLANATION_FORMAT, Explanation};
+use crate::explanation::EXPLANATION_FORMAT;
 use serde_json::json;
 use verdict::record::Verdict;
 
@@ -30,12 +30,4 @@ fn nothing(verdict: Verdict) -> String {
     format!(
         "nothing to explain: every check passed or is waived (the run: {run}). --check GATE/NAME explains one"
     )
-}
-
-/// As JSON, with a newline at its end.
-pub fn explanation_json(explanation: &Explanation) -> String {
-    // These types hold no map and no foreign type: writing them cannot fail.
-    let mut json = serde_json::to_string_pretty(explanation).unwrap_or_default();
-    json.push('\n');
-    json
 }

@@ -3,6 +3,7 @@
 use super::words;
 use crate::history::{History, Note};
 use crate::report::github_escape::inert;
+use crate::report::pretty_json;
 use crate::report::site::SiteEntry;
 use crate::report::terminal::{WIDTH, wrap};
 use serde::Serialize;
@@ -86,9 +87,7 @@ pub fn changelog_json(history: &History) -> String {
         format: FORMAT,
         entries: rows(history),
     };
-    let mut text = serde_json::to_string_pretty(&json).expect("strings serialise");
-    text.push('\n');
-    text
+    pretty_json(&json)
 }
 
 /// The rows for a page, the newest first.

@@ -2,6 +2,7 @@
 
 use super::words;
 use crate::history::{CheckHistory, Creep, History, Note, Series, Step};
+use crate::report::pretty_json;
 use serde::Serialize;
 
 const FORMAT: &str = "infergate-history/1";
@@ -107,9 +108,7 @@ pub fn history_json(history: &History, remarks: &[String], command: &str) -> Str
         checks: history.checks.iter().map(check).collect(),
         remarks,
     };
-    let mut text = serde_json::to_string_pretty(&json).expect("strings and numbers serialise");
-    text.push('\n');
-    text
+    pretty_json(&json)
 }
 
 fn check(check: &CheckHistory) -> JsonCheck<'_> {
