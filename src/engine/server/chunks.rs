@@ -313,13 +313,6 @@ mod tests {
             .collect()
     }
 
-    fn usages(chunks: &[Value]) -> Vec<Value> {
-        chunks
-            .iter()
-            .map(|chunk| chunk.get("usage").cloned().unwrap_or(json!("absent")))
-            .collect()
-    }
-
     #[test]
     fn a_completion_streams_tokens_then_the_finish() {
         let chunks = stream(envelope(Form::Completion, StreamUsage::Never));
@@ -338,48 +331,6 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_streams_its_role_first_and_an_empty_delta_last() {
-        let chunks = stream(envelope(Form::Chat, StreamUsage::Never));
-        let deltas: Vec<_> = chunks
-            .iter()
-            .map(|chunk| &chunk["choices"][0]["delta"])
-            .collect();
-        assert_eq!(
-            json!(deltas),
-            json!([{"role": "assistant", "content": ""}, {"content": "a"}, {}])
-        );
-        assert!(
-            chunks
-                .iter()
-                .all(|chunk| chunk["object"] == "chat.completion.chunk")
-        );
-    }
-
-    #[test]
-    fn usage_stands_where_it_was_asked_for() {
-        let check = |usage: StreamUsage, expect: Value| {
-            assert_eq!(
-                json!(usages(&stream(envelope(Form::Completion, usage)))),
-                expect
-            );
-        };
-        let counts = |completion: u32| json!(Usage::new(3, completion, 0));
-        check(StreamUsage::Never, json!(["absent", "absent"]));
-        check(StreamUsage::Last, json!([null, null, counts(2)]));
-        check(StreamUsage::Each, json!([counts(2), counts(2), counts(2)]));
-    }
-
-    #[test]
-    fn the_usage_chunk_has_no_choices_and_carries_the_timings() {
-        let chunks = stream(envelope(Form::Chat, StreamUsage::Last));
-        let last = chunks.last().unwrap();
-        assert_eq!(last["choices"], json!([]));
-        let with_timings = chunks.iter().filter(|chunk| chunk.get("timings").is_some());
-        assert_eq!(with_timings.count(), 1);
-        assert!(last["timings"].is_object());
-    }
-
-    #[test]
     fn prompt_ids_come_once() {
         for form in [Form::Completion, Form::Chat] {
             let chunks = stream(Envelope {
@@ -394,22 +345,6 @@ mod tests {
             assert_eq!(place(&chunks[0]), Some(json!([7, 8])));
             assert!(chunks[1..].iter().all(|chunk| place(chunk).is_none()));
         }
-    }
-
-    #[test]
-    fn a_whole_answer_has_all() {
-        let whole = envelope(Form::Chat, StreamUsage::Last)
-            .whole(vec![(delta("a"), ending())], Usage::new(3, 2, 0));
-        let whole: Value = serde_json::from_slice(&whole).unwrap();
-        assert_eq!(whole["object"], "chat.completion");
-        let choice = &whole["choices"][0];
-        assert_eq!(
-            choice["message"],
-            json!({"role": "assistant", "content": "a"})
-        );
-        assert_eq!(choice["finish_reason"], "stop");
-        assert_eq!(whole["usage"]["total_tokens"], 5);
-        assert!(whole["timings"].is_object());
     }
 
     #[test]

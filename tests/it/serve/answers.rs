@@ -66,6 +66,12 @@ fn a_whole_answer_has_text_counts_and_timings() {
     for (path, body) in both(json!({})) {
         let answer = server.ok(path, body).json();
         let choice = &answer["choices"][0];
+        let (object, role) = match path {
+            CHAT => ("chat.completion", json!("assistant")),
+            _ => ("text_completion", Value::Null),
+        };
+        assert_eq!(answer["object"], object);
+        assert_eq!(choice["message"]["role"], role);
         assert_eq!(choice["finish_reason"], "length");
         assert_eq!(choice["index"], 0);
         // The model is trained on chats: what it makes of a bare prompt may be special tokens alone.
@@ -124,6 +130,8 @@ fn a_stream_has_the_text_of_the_whole_answer() {
 fn a_chat_stream_opens_with_the_role() {
     let server = Server::start(&[]);
     let events = server.stream(CHAT, messages());
+    let mut objects = events.iter().map(|event| &event["object"]);
+    assert!(objects.all(|object| object == "chat.completion.chunk"));
     let first = &events[0]["choices"][0];
     assert_eq!(first["delta"], json!({"role": "assistant", "content": ""}));
     let deltas = events.iter().map(|event| &event["choices"][0]["delta"]);
