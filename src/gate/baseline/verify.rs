@@ -76,27 +76,27 @@ fn read(name: &RecordName, bytes: &[u8], now: &str) -> Result<Entry, RefusedReco
 
 #[cfg(test)]
 mod tests {
+    use super::super::Store;
     use super::super::store::tests::entry;
-    use super::super::{SigningKey, Store};
     use super::*;
 
     const NOW: &str = "2026-11-22T00:00:00Z";
 
-    fn signer(key: Option<&str>) -> Signer {
+    fn signer() -> Signer {
         Signer {
             tool: "infergate 0.1.0".into(),
             run: None,
-            key: key.map(|key| SigningKey::new(key.as_bytes()).unwrap()),
+            key: None,
         }
     }
 
     /// A stored record: its name and its bytes.
-    fn stored(key: Option<&str>) -> (RecordName, Vec<u8>) {
+    fn stored() -> (RecordName, Vec<u8>) {
         let folder = tempfile::tempdir().unwrap();
         let mut entry = entry("s1");
         entry.commit = Some("c0ffee".repeat(7)[..40].to_owned());
         entry.anchor = None;
-        let entry = format::signed(entry, &signer(key)).unwrap();
+        let entry = format::signed(entry, &signer()).unwrap();
         let path = Store::open(folder.path()).add(&entry).unwrap();
         (
             store::name_of(&entry).unwrap(),
@@ -106,10 +106,10 @@ mod tests {
 
     #[track_caller]
     fn check(change: impl Fn(String) -> String, part: &str) {
-        let (name, bytes) = stored(None);
+        let (name, bytes) = stored();
         let text = change(String::from_utf8(bytes.clone()).unwrap());
         assert_ne!(text.as_bytes(), bytes);
-        let refused = admit(&name, text.as_bytes(), &signer(None), NOW).unwrap_err();
+        let refused = admit(&name, text.as_bytes(), &signer(), NOW).unwrap_err();
         assert!(refused.reason().contains(part), "{}", refused.reason());
     }
 
@@ -122,9 +122,9 @@ mod tests {
 
     #[test]
     fn a_sound_record_is_admitted_and_made_no_other() {
-        let (name, bytes) = stored(None);
-        assert!(admit(&name, &bytes, &signer(None), NOW).is_ok());
-        assert_eq!(ready(&name, &bytes, &signer(None), NOW).unwrap(), bytes);
+        let (name, bytes) = stored();
+        assert!(admit(&name, &bytes, &signer(), NOW).is_ok());
+        assert_eq!(ready(&name, &bytes, &signer(), NOW).unwrap(), bytes);
     }
 
     #[test]
@@ -154,30 +154,5 @@ mod tests {
         );
         check(|_| "[".repeat(10_000), "recursion limit");
         check(|_| String::new(), "not JSON");
-    }
-
-    #[test]
-    fn an_older_record_is_signed_when_it_is_stored_and_refused_from_a_store() {
-        let (name, bytes) = stored(None);
-        let text = String::from_utf8(bytes).unwrap();
-        let (before, _) = text.split_once(",\n  \"sign_off\"").unwrap();
-        let old = format!("{}}}", before.replace("baseline/3", "baseline/2"));
-        let refused = admit(&name, old.as_bytes(), &signer(None), NOW).unwrap_err();
-        assert!(refused.reason().contains("not signed off"));
-        let signed = ready(&name, old.as_bytes(), &signer(None), NOW).unwrap();
-        assert!(admit(&name, &signed, &signer(None), NOW).is_ok());
-    }
-
-    #[test]
-    fn with_a_key_only_what_the_key_made_is_admitted() {
-        let (one, other) = ("0123456789abcdef", "fedcba9876543210");
-        let (name, bytes) = stored(Some(one));
-        assert!(admit(&name, &bytes, &signer(Some(one)), NOW).is_ok());
-        assert!(admit(&name, &bytes, &signer(Some(other)), NOW).is_err());
-        assert!(ready(&name, &bytes, &signer(Some(other)), NOW).is_err());
-        let (name, bytes) = stored(None);
-        assert!(admit(&name, &bytes, &signer(Some(one)), NOW).is_err());
-        let signed = ready(&name, &bytes, &signer(Some(one)), NOW).unwrap();
-        assert!(admit(&name, &signed, &signer(Some(one)), NOW).is_ok());
     }
 }

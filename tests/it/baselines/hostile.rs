@@ -76,6 +76,9 @@ fn what_is_no_record_is_refused_by_name_and_the_rest_is_used() {
     write(&own("20261120T060000Z-deep"), &"[".repeat(200_000));
     write(&own("20261120T070000Z-huge"), &" ".repeat((1 << 20) + 1));
     write(&own("20261120T080000Z-copy"), &text);
+    let unsigned = renamed("20261120T100000Z-unsigned");
+    let (unsigned, _) = unsigned.split_once(",\n  \"sign_off\"").unwrap();
+    write(&own("20261120T100000Z-unsigned"), &format!("{unsigned}}}"));
     std::os::unix::fs::symlink(
         "/etc/passwd",
         writer.path().join(own("20261120T090000Z-link")),
@@ -92,9 +95,10 @@ fn what_is_no_record_is_refused_by_name_and_the_rest_is_used() {
         "-huge.json: it has 1048577 bytes",
         "-copy.json: it holds another record",
         "-link.json: it is a symbolic link",
+        "-unsigned.json: it is not signed off",
     ]);
     assert!(
-        ended.stdout.contains("pulled 1 record (8 refused)"),
+        ended.stdout.contains("pulled 1 record (9 refused)"),
         "{}",
         ended.stdout
     );
