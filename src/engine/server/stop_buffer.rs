@@ -105,19 +105,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_text_is_cut_wherever_it_is_split() {
-        check(&["END"], false, &["aEND"], Some(0), &["a", ""]);
-        check(&["END"], false, &["aE", "ND"], Some(0), &["a", "", ""]);
-        check(
-            &["END"],
-            false,
-            &["a", "E", "N", "Db"],
-            Some(0),
-            &["a", "", "", "", ""],
-        );
-    }
-
-    #[test]
     fn a_shown_stop_text_stays_and_what_is_behind_it_goes() {
         let stops = ["END"];
         let pieces = ["aE", "NDbc"];
@@ -162,20 +149,6 @@ mod tests {
             &["a", "", "", "b"],
         );
         check(&stops, true, &["abcd"], Some(1), &["abc", ""]);
-    }
-
-    #[test]
-    fn characters_of_several_bytes_are_not_split() {
-        check(
-            &["é!", "ü"],
-            false,
-            &["aé", "é", "ü"],
-            Some(1),
-            &["a", "é", "é", ""],
-        );
-        check(&["日本"], false, &["日日", "本"], Some(0), &["日", "", ""]);
-        // A text that begins with the same byte as a stop text's character.
-        check(&["éa"], false, &["è", "x"], None, &["è", "x", ""]);
     }
 
     /// Whatever the pieces: what was given out and what the end gives are the text up to the stop.
