@@ -165,22 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn chat_form_has_one_object_a_token() {
-        let value = serde_json::to_value(ChatLogprobs::new(&tokens()[1..])).unwrap();
-        assert_eq!(
-            value["content"][0],
-            json!({
-                "token": "b", "logprob": -0.5, "bytes": [98],
-                "top_logprobs": [
-                    {"token": "b", "logprob": -0.5, "bytes": [98]},
-                    {"token": "c", "logprob": -1.5, "bytes": [99]},
-                ],
-            })
-        );
-        assert_eq!(value["content"].as_array().unwrap().len(), 2);
-    }
-
-    #[test]
     fn of_tokens_with_one_text_the_best_is_shown() {
         let half = Arc::new(Scored {
             text: "\u{fffd}".to_owned(),
