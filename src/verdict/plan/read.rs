@@ -100,37 +100,34 @@ pub fn baseline_directory(root: &Path) -> Result<PathBuf, PlanError> {
 
 /// The table `baseline` of `gate.toml`, read alone as well.
 pub fn baseline_config(root: &Path) -> Result<BaselineConfig, PlanError> {
-    let mut disk = Disk::new(root);
-    let text = read_file(&mut disk, PROJECT_FILE)?;
-    let source = Source {
-        file: PROJECT_FILE,
-        text: &text,
-    };
-    Ok(project::baseline(source)?)
+    in_project(root, project::read_baseline)
 }
 
 /// The table `calibration` of `gate.toml`, read alone as well.
 pub fn calibration_config(root: &Path) -> Result<CalibrationConfig, PlanError> {
-    let mut disk = Disk::new(root);
-    let text = read_file(&mut disk, PROJECT_FILE)?;
-    let source = Source {
-        file: PROJECT_FILE,
-        text: &text,
-    };
-    Ok(project::calibration(source)?)
+    in_project(root, project::read_calibration)
 }
 
 /// The tables `engine` and `host` of `gate.toml`, read alone as well.
 pub fn engine_config(root: &Path) -> Result<(Engine, Host), PlanError> {
+    in_project(root, |section| {
+        let engine = project::read_engine(section.required("engine")?.section()?)?;
+        Ok((engine, host::read(section)?))
+    })
+}
+
+/// A part of `gate.toml` alone.
+fn in_project<T>(
+    root: &Path,
+    read: impl FnOnce(&Section<'_, '_>) -> Result<T, Diagnostic>,
+) -> Result<T, PlanError> {
     let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
     let source = Source {
         file: PROJECT_FILE,
         text: &text,
     };
     let table = source.parse()?;
-    let section = Section::root(source, &table, "");
-    let engine = project::read_engine(section.required("engine")?.section()?)?;
-    Ok((engine, host::read(&section)?))
+    Ok(read(&Section::root(source, &table, ""))?)
 }
 
 /// The gates that each profile of a record's project names and that were not measured.
@@ -188,13 +185,7 @@ pub fn github_rules(root: &Path, profile: &str) -> Result<GitHubRules, PlanError
 
 /// Reads the table `github` alone, whatever else `gate.toml` says.
 pub fn github_config(root: &Path) -> Result<GitHubConfig, PlanError> {
-    let text = read_file(&mut Disk::new(root), PROJECT_FILE)?;
-    let source = Source {
-        file: PROJECT_FILE,
-        text: &text,
-    };
-    let table = source.parse()?;
-    Ok(github::read(&Section::root(source, &table, ""))?)
+    in_project(root, github::read)
 }
 
 /// Reads the plan from `gates/` under `root`, and the files that define it.

@@ -128,18 +128,6 @@ pub fn unknown_gate(
     Ok(refusal)
 }
 
-/// The table `baseline` alone.
-pub fn baseline(source: Source<'_>) -> Result<BaselineConfig, Diagnostic> {
-    let table = source.parse()?;
-    read_baseline(&Section::root(source, &table, ""))
-}
-
-/// The table `calibration` alone.
-pub fn calibration(source: Source<'_>) -> Result<CalibrationConfig, Diagnostic> {
-    let table = source.parse()?;
-    read_calibration(&Section::root(source, &table, ""))
-}
-
 pub fn read_engine(engine: Section<'_, '_>) -> Result<Engine, Diagnostic> {
     // Not a `request_timeout` that was mistyped.
     engine.foresee(&["request"]);
@@ -473,7 +461,7 @@ fn read_cooldown(section: Section<'_, '_>) -> Result<Cooldown, Diagnostic> {
     Ok(cooldown)
 }
 
-fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
+pub fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
     let section = root.required("baseline")?.section()?;
     let config = BaselineConfig {
         directory: PathBuf::from(section.required("directory")?.text()?),
@@ -486,7 +474,7 @@ fn read_baseline(root: &Section<'_, '_>) -> Result<BaselineConfig, Diagnostic> {
     Ok(config)
 }
 
-fn read_calibration(root: &Section<'_, '_>) -> Result<CalibrationConfig, Diagnostic> {
+pub fn read_calibration(root: &Section<'_, '_>) -> Result<CalibrationConfig, Diagnostic> {
     let mut config = CalibrationConfig::default();
     let Some(field) = root.optional("calibration") else {
         return Ok(config);
