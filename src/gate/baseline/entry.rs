@@ -49,7 +49,8 @@ pub struct Spent {
 }
 
 /// A frozen release beside main: what both share, the machine's mood above all, cancels in their ratio.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Anchor {
     /// The git ref as it was named.
     pub name: String,

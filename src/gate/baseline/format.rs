@@ -40,19 +40,11 @@ struct File {
     engine: Vec<String>,
     values: BTreeMap<String, Vec<f64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    anchor: Option<FileAnchor>,
+    anchor: Option<Anchor>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     spent: Option<Spent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sign_off: Option<SignOff>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileAnchor {
-    name: String,
-    commit: String,
-    values: BTreeMap<String, Vec<f64>>,
 }
 
 pub fn write(entry: &Entry) -> Result<String, FormatError> {
@@ -111,11 +103,7 @@ impl File {
             gate_hash: key.gate_hash,
             engine: key.engine,
             values,
-            anchor: anchor.map(|anchor| FileAnchor {
-                name: anchor.name,
-                commit: anchor.commit,
-                values: anchor.values,
-            }),
+            anchor,
             spent,
             sign_off,
         };
@@ -148,11 +136,7 @@ pub fn read(text: &str) -> Result<Entry, FormatError> {
         commit: file.commit,
         profile: file.profile,
         values: file.values,
-        anchor: file.anchor.map(|anchor| Anchor {
-            name: anchor.name,
-            commit: anchor.commit,
-            values: anchor.values,
-        }),
+        anchor: file.anchor,
         spent: file.spent,
         sign_off: file.sign_off,
     })
