@@ -112,6 +112,12 @@ pub fn is_created(created: &str, now: &str) -> bool {
     is_ours && ahead_s < MOST_DAYS_AHEAD * 86_400
 }
 
+/// Days from `then` to `now`, both RFC 3339; negative where `then` is later. `None` where one of them is no time.
+pub fn age_days(then: &str, now: &str) -> Option<f64> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
+    Some(time(now)?.duration_since(time(then)?).as_secs_f64() / 86_400.0)
+}
+
 fn is_commit(id: &str) -> bool {
     matches!(id.len(), 40 | 64) && id.bytes().all(|c| c.is_ascii_hexdigit())
 }

@@ -20,7 +20,7 @@ mod sign_off;
 mod store;
 pub mod verify;
 
-pub use bounds::{BoundsError, MOST_BYTES, is_created};
+pub use bounds::{BoundsError, MOST_BYTES, age_days, is_created};
 pub use entry::{Anchor, Entry, Key, Spent};
 pub use format::{FormatError, signed};
 pub use git::GitStore;

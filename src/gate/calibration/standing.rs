@@ -1,8 +1,7 @@
 //! Validity of a certificate for the present machine, with the differences.
 
 use super::Certificate;
-use crate::baseline::Key;
-use jiff::Timestamp;
+use crate::baseline::{Key, age_days};
 use verdict::plan::Design;
 use verdict::record::{Certified, Standing};
 use verdict::stats;
@@ -130,11 +129,6 @@ fn parts(then: &str, now: &str) -> String {
         })
         .collect();
     changed.join(", ")
-}
-
-fn age_days(created: &str, now: &str) -> Option<f64> {
-    let [created, now] = [created, now].map(|text| text.parse::<Timestamp>().ok());
-    Some(now?.duration_since(created?).as_secs_f64() / 86_400.0)
 }
 
 #[cfg(test)]

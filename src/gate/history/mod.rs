@@ -18,7 +18,6 @@ pub use creep::{Creep, RATIOS};
 pub use series::{differences, tell};
 pub use steps::{Point, Step};
 
-use jiff::Timestamp;
 use verdict::record::Metric;
 use verdict::stats::{self, Scale, Trend};
 
@@ -137,10 +136,4 @@ impl Series {
         let values: Vec<f64> = self.points[from..].iter().map(|p| p.value).collect();
         stats::mean(&values).unwrap_or(f64::NAN)
     }
-}
-
-/// Days from `then` to `now`; `None` where one of them is no time.
-fn days(then: &str, now: &str) -> Option<f64> {
-    let (then, now): (Timestamp, Timestamp) = (then.parse().ok()?, now.parse().ok()?);
-    Some(now.duration_since(then).as_secs_f64() / 86_400.0)
 }

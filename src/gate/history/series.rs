@@ -2,8 +2,8 @@
 
 use super::creep::Creep;
 use super::scale::scale_of;
-use super::{Age, CheckHistory, History, Point, Series, Watched, days, steps};
-use crate::baseline::{Entry, Key};
+use super::{Age, CheckHistory, History, Point, Series, Watched, steps};
+use crate::baseline::{Entry, Key, age_days};
 use verdict::record::machine_changes;
 use verdict::stats;
 
@@ -132,7 +132,7 @@ fn read(
     let points: Vec<Point> = points.filter(|point| point.value.is_finite()).collect();
     let values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let is_old = points.last().is_none_or(|point| {
-        days(&point.created, &age.now).is_none_or(|days| days > f64::from(age.most_days))
+        age_days(&point.created, &age.now).is_none_or(|days| days > f64::from(age.most_days))
     });
     let anchor = entries.first().and_then(|entry| entry.anchor.as_ref());
     let anchor = anchor.map(|anchor| (anchor.name.clone(), short(&anchor.commit)));
