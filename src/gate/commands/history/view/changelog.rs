@@ -1,7 +1,8 @@
 //! Main's history as a changelog: date, number, meaning; the newest first.
 
+use super::json::JsonNote;
 use super::words;
-use crate::history::{History, Note};
+use crate::history::History;
 use crate::report::github_escape::inert;
 use crate::report::pretty_json;
 use crate::report::site::SiteEntry;
@@ -22,7 +23,7 @@ struct ChangeRow<'a> {
     #[serde(flatten)]
     step: Option<RowStep<'a>>,
     commit: Option<&'a str>,
-    notes: Vec<RowNote<'a>>,
+    notes: Vec<JsonNote<'a>>,
 }
 
 #[derive(Serialize)]
@@ -33,14 +34,6 @@ struct RowStep<'a> {
     is_worse: bool,
     is_made_good: bool,
     session: &'a str,
-}
-
-#[derive(Serialize)]
-struct RowNote<'a> {
-    created: &'a str,
-    by: &'a str,
-    outcome: Option<&'static str>,
-    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -125,7 +118,7 @@ fn rows(history: &History) -> Vec<ChangeRow<'_>> {
                     session: &point.session,
                 }),
                 commit: point.commit.as_deref(),
-                notes: step.notes.iter().map(row_note).collect(),
+                notes: step.notes.iter().map(JsonNote::of).collect(),
             }
         })
     });
@@ -134,21 +127,12 @@ fn rows(history: &History) -> Vec<ChangeRow<'_>> {
         check: note.check.as_deref(),
         step: None,
         commit: note.commit.as_deref(),
-        notes: vec![row_note(note)],
+        notes: vec![JsonNote::of(note)],
     });
     let mut rows: Vec<ChangeRow<'_>> = steps.chain(others).collect();
     // Of one day in the order of the checks.
     rows.sort_by(|a, b| b.date.cmp(a.date));
     rows
-}
-
-fn row_note(note: &Note) -> RowNote<'_> {
-    RowNote {
-        created: &note.created,
-        by: &note.by,
-        outcome: note.outcome.map(|outcome| outcome.name()),
-        text: &note.text,
-    }
 }
 
 /// The step, or the commit of a note that is on none.
@@ -171,7 +155,7 @@ fn meaning(row: &ChangeRow<'_>) -> Vec<String> {
     if row.notes.is_empty() {
         return vec!["not explained: `gate history note`".to_owned()];
     }
-    let said = |note: &RowNote<'_>| words::said(note.outcome, note.text, note.by, note.created);
+    let said = |note: &JsonNote<'_>| words::said(note.outcome, note.text, note.by, note.created);
     row.notes.iter().map(said).collect()
 }
 

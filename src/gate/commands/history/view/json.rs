@@ -75,13 +75,24 @@ struct JsonStep<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonNote<'a> {
+pub struct JsonNote<'a> {
     /// RFC 3339.
-    created: &'a str,
-    by: &'a str,
+    pub created: &'a str,
+    pub by: &'a str,
     /// `kept` or `reverted`, where the author said it.
-    outcome: Option<&'static str>,
-    text: &'a str,
+    pub outcome: Option<&'static str>,
+    pub text: &'a str,
+}
+
+impl<'a> JsonNote<'a> {
+    pub fn of(note: &'a Note) -> Self {
+        Self {
+            created: &note.created,
+            by: &note.by,
+            outcome: note.outcome.map(|outcome| outcome.name()),
+            text: &note.text,
+        }
+    }
 }
 
 /// A session's change; the ends are `null` where the interval has no bounds.
@@ -175,16 +186,7 @@ fn step<'a>(series: &'a Series, step: &'a Step, difference: &dyn Fn(f64) -> f64)
         is_worse: step.is_worse,
         is_made_good: step.is_made_good,
         is_alarm: step.is_alarm,
-        notes: step.notes.iter().map(note).collect(),
-    }
-}
-
-fn note(note: &Note) -> JsonNote<'_> {
-    JsonNote {
-        created: &note.created,
-        by: &note.by,
-        outcome: note.outcome.map(|outcome| outcome.name()),
-        text: &note.text,
+        notes: step.notes.iter().map(JsonNote::of).collect(),
     }
 }
 
