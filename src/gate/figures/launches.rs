@@ -2,7 +2,7 @@
 
 use super::{Column, Row};
 use std::collections::BTreeMap;
-use verdict::record::{Launch, Sample, Startup};
+use verdict::record::{Launch, Sample, Startup, by_stage};
 use verdict::stats;
 
 /// Fills the cold rows and the start-up stages: medians over the clean launches. Where the first request of some
@@ -51,15 +51,8 @@ pub fn cold(column: &mut Column, launches: &[&Launch]) {
 
 /// The median of each of the engine's own stages, in the order in which the engine names them.
 fn stages(launches: &[&Launch]) -> Vec<(String, f64)> {
-    let mut named: Vec<(String, Vec<f64>)> = Vec::new();
-    for stage in launches.iter().flat_map(|launch| &launch.startup.stages) {
-        match named.iter_mut().find(|(name, _)| *name == stage.name) {
-            Some((_, values)) => values.push(stage.ms),
-            None => named.push((stage.name.clone(), vec![stage.ms])),
-        }
-    }
-    let medians = named.into_iter();
-    medians
+    by_stage(launches.iter().map(|launch| &launch.startup))
+        .into_iter()
         .filter_map(|(name, values)| Some((name, stats::median(&values)?)))
         .collect()
 }

@@ -146,6 +146,18 @@ pub struct Stage {
     pub ms: f64,
 }
 
+/// What each of the engine's own stages took in these starts, in the order in which the engine names them.
+pub fn by_stage<'a>(starts: impl Iterator<Item = &'a Startup>) -> Vec<(String, Vec<f64>)> {
+    let mut named: Vec<(String, Vec<f64>)> = Vec::new();
+    for stage in starts.flat_map(|start| &start.stages) {
+        match named.iter_mut().find(|(name, _)| *name == stage.name) {
+            Some((_, times)) => times.push(stage.ms),
+            None => named.push((stage.name.clone(), vec![stage.ms])),
+        }
+    }
+    named
+}
+
 /// How a launch ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "kebab-case")]

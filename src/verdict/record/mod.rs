@@ -30,7 +30,7 @@ pub use bisection::{
 pub use calibration::{Certified, Citation, LaunchNoise, LearnedNoise, Standing};
 pub use client::{ClientHealth, Spread};
 pub use fingerprint::machine_changes;
-pub use launch::{Arm, Beside, Exit, Interleave, Launch, PageCache, Stage, Startup};
+pub use launch::{Arm, Beside, Exit, Interleave, Launch, PageCache, Stage, Startup, by_stage};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
     Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, Reason, RuleId, Side,

@@ -10,7 +10,7 @@ use verdict::metrics::{ContextLine, is_in_part};
 use verdict::plan::{Check, Plan, Rule, Workload};
 use verdict::record::{
     Arm, CheckVerdict, Direction, Extent, GpuReading, Launch, Metric, MetricKind, Phase, Reading,
-    RunRecord, RunVerdict, Sample,
+    RunRecord, RunVerdict, Sample, by_stage,
 };
 use verdict::{judge, metrics, stats};
 
@@ -349,14 +349,7 @@ fn start(record: &RunRecord, arm: Arm) -> Option<Start> {
         .iter()
         .filter_map(|start| Some(start.ready_ns?.saturating_sub(start.spawn_ns) as f64 / 1e6));
     let ready = stats::mean(&ready.collect::<Vec<_>>())?;
-    let mut stages: Vec<(String, Vec<f64>)> = Vec::new();
-    for stage in starts.iter().flat_map(|start| &start.stages) {
-        match stages.iter_mut().find(|(name, _)| *name == stage.name) {
-            Some((_, times)) => times.push(stage.ms),
-            None => stages.push((stage.name.clone(), vec![stage.ms])),
-        }
-    }
-    let mut stages: Vec<(String, f64)> = stages
+    let mut stages: Vec<(String, f64)> = by_stage(starts.iter().copied())
         .into_iter()
         .filter_map(|(name, times)| Some((name, stats::mean(&times)?)))
         .collect();
