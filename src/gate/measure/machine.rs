@@ -31,7 +31,8 @@ pub fn machine() -> Machine {
     }
 }
 
-fn read(path: &str) -> Option<String> {
+/// A file of the kernel, without the blanks around its text.
+pub fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned())
 }

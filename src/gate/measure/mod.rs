@@ -14,4 +14,4 @@ mod stages;
 
 pub use host::{Configuration, Follower, Host, Progress, Started};
 pub use launching::Protocol;
-pub use machine::machine;
+pub use machine::{machine, read};

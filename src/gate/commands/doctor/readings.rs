@@ -33,7 +33,7 @@ fn facts(plan: &Plan, root: &Path) -> Facts {
         machine: measure::machine(),
         disk_free_bytes: disk_free_bytes(root),
         load: load(),
-        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor: measure::read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         open_files: getrlimit(Resource::RLIMIT_NOFILE)
             .ok()
             .map(|(soft, _)| soft),
@@ -48,13 +48,12 @@ fn facts(plan: &Plan, root: &Path) -> Facts {
     }
 }
 
-fn text(path: &str) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(text.trim().to_owned())
-}
-
 fn load() -> Option<f64> {
-    text("/proc/loadavg")?.split(' ').next()?.parse().ok()
+    measure::read("/proc/loadavg")?
+        .split(' ')
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn disk_free_bytes(root: &Path) -> Option<u64> {

@@ -3,6 +3,7 @@
 mod sessions;
 mod view;
 
+use crate::cli::format::TableFormat;
 use crate::cli::names::{self, Names};
 use crate::cli::progress::ProgressLines;
 use crate::cli::runtime::{block_on, interrupted};
@@ -10,7 +11,7 @@ use crate::cli::{Exit, output};
 use crate::selftest::Row;
 use crate::session::Event;
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use sessions::{Selftest, SelftestOptions};
 use std::env;
 use verdict::plan::Selection;
@@ -40,16 +41,8 @@ pub struct SelftestArgs {
     #[arg(long)]
     seed: Option<u64>,
     /// How to print the table
-    #[arg(long, value_enum, default_value_t = OutputShape::Text)]
-    format: OutputShape,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OutputShape {
-    /// A table for a terminal
-    Text,
-    /// One JSON object
-    Json,
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    format: TableFormat,
 }
 
 pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
@@ -57,7 +50,7 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
         output::print(&view::selftest_list()).context("cannot write the list")?;
         return Ok(Exit::Pass);
     }
-    let shape = args.format;
+    let format = args.format;
     let options = args.options()?;
     let progress = ProgressLines::default();
     let show = |event: Event| {
@@ -79,9 +72,9 @@ pub fn run(args: SelftestArgs) -> anyhow::Result<Exit> {
     if let Some(why) = &done.never_ready {
         output::error(&format!("the engine does not start without a fault: {why}"));
     }
-    let text = match shape {
-        OutputShape::Text => view::selftest_text(&done.rows, done.elapsed_s),
-        OutputShape::Json => view::selftest_json(&done.rows, done.elapsed_s),
+    let text = match format {
+        TableFormat::Text => view::selftest_text(&done.rows, done.elapsed_s),
+        TableFormat::Json => view::selftest_json(&done.rows, done.elapsed_s),
     };
     output::print(&text).context("cannot write the table to standard output")?;
     Ok(exit(&done))
