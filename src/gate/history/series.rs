@@ -4,7 +4,7 @@ use super::creep::Creep;
 use super::scale::scale_of;
 use super::{Age, CheckHistory, History, Point, Series, Watched, steps};
 use crate::baseline::{Entry, Key, age_days};
-use verdict::record::machine_changes;
+use verdict::record::{machine_changes, short};
 use verdict::stats;
 
 /// The series of one check, in the order in which they began.
@@ -94,11 +94,6 @@ fn words(what: &str, then: &[String], now: &[String]) -> Option<String> {
     Some(format!("{what} configuration {gone} → {new}"))
 }
 
-/// Twelve characters of a commit id.
-pub fn short(commit: &str) -> String {
-    commit.chars().take(12).collect()
-}
-
 fn read(
     entries: &[&Entry],
     check: &Watched,
@@ -135,7 +130,7 @@ fn read(
         age_days(&point.created, &age.now).is_none_or(|days| days > f64::from(age.most_days))
     });
     let anchor = entries.first().and_then(|entry| entry.anchor.as_ref());
-    let anchor = anchor.map(|anchor| (anchor.name.clone(), short(&anchor.commit)));
+    let anchor = anchor.map(|anchor| (anchor.name.clone(), short(&anchor.commit).to_owned()));
     let creep = (anchor.is_some() && scale.is_relative())
         .then(|| Creep::of(&losses(check, &values), check.margin));
     let machine = entries.first().map(|entry| entry.key.fingerprint.clone());

@@ -233,5 +233,5 @@ fn sign_off(signed: Signed) -> String {
 }
 
 fn short(commit: Option<&str>) -> String {
-    commit.map_or_else(|| "–".into(), |commit| commit.chars().take(12).collect())
+    commit.map_or_else(|| "–".into(), report::numbers::commit)
 }
