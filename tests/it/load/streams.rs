@@ -1,90 +1,8 @@
-//! Streams that break other tools: the truth is told, or the sample is void by name.
+//! Streams that break other tools, each beside a sound one; `tests/it/quirks` has the others.
 
 use super::server::{Server, Step, chunk, end, stream, stream_head};
-use super::{
-    TOKENS, check_order, check_sound, check_void, done, endpoint, event, goodbye, last, plain,
-};
-use super::{run_on, steady, text, tokens, usage};
-use serde_json::json;
+use super::{TOKENS, check_order, endpoint, goodbye, plain, run_on, steady, text, tokens};
 use verdict::record::VoidRule;
-
-#[tokio::test]
-async fn a_plain_stream_is_sound() {
-    check_sound(stream(&plain()), TOKENS).await;
-}
-
-#[tokio::test]
-async fn a_role_long_before_the_first_token() {
-    let role = event(&json!({"choices": [{"delta": {"role": "assistant", "content": ""}}]}));
-    let mut script = vec![stream_head(), chunk(&role), Step::Pause(20)];
-    script.extend(plain().iter().map(|text| chunk(text)));
-    script.push(end());
-    check_sound(script, TOKENS).await;
-}
-
-#[tokio::test]
-async fn four_tokens_in_an_event() {
-    let fours: Vec<String> = (0..TOKENS / 4).map(|_| text("a b c d")).collect();
-    check_sound(stream(&[fours, goodbye()].concat()), TOKENS / 4).await;
-}
-
-#[tokio::test]
-async fn no_usage_at_all() {
-    let chunks = [tokens(TOKENS), vec![last("length"), done()]].concat();
-    check_void(stream(&chunks), VoidRule::TokenCounts).await;
-}
-
-#[tokio::test]
-async fn end_of_sequence_at_half_the_forced_length() {
-    let chunks = [tokens(32), vec![last("stop"), usage(32), done()]].concat();
-    check_void(stream(&chunks), VoidRule::FinishReason).await;
-}
-
-#[tokio::test]
-async fn empty_deltas_between_tokens() {
-    let spaced = tokens(TOKENS)
-        .into_iter()
-        .flat_map(|token| [token, text("")]);
-    check_sound(stream(&[spaced.collect(), goodbye()].concat()), TOKENS).await;
-}
-
-#[tokio::test]
-async fn reasoning_first() {
-    let part = |name: &str| event(&json!({"choices": [{"delta": {name: "x"}}]}));
-    for name in ["reasoning_content", "reasoning"] {
-        let chunks = [vec![part(name); 32], vec![part("content"); 32], goodbye()].concat();
-        check_sound(stream(&chunks), TOKENS).await;
-    }
-}
-
-#[tokio::test]
-async fn a_late_goodbye() {
-    let mut script = vec![stream_head()];
-    script.extend(tokens(TOKENS).iter().map(|text| chunk(text)));
-    script.push(Step::Pause(20));
-    script.extend(goodbye().iter().map(|text| chunk(text)));
-    script.push(end());
-    check_sound(script, TOKENS).await;
-}
-
-#[tokio::test]
-async fn comment_lines() {
-    let kept_alive = plain()
-        .into_iter()
-        .flat_map(|event| [": keep-alive\n\n".into(), event]);
-    check_sound(stream(&kept_alive.collect::<Vec<_>>()), TOKENS).await;
-}
-
-#[tokio::test]
-async fn other_line_ends() {
-    for end in ["\r\n", "\r"] {
-        let chunks: Vec<String> = plain()
-            .iter()
-            .map(|event| event.replace('\n', end))
-            .collect();
-        check_sound(stream(&chunks), TOKENS).await;
-    }
-}
 
 #[tokio::test]
 async fn a_stream_cut_at_token_32() {
@@ -115,16 +33,6 @@ async fn a_stream_cut_at_token_32() {
             assert_eq!((void, sample.tokens.events), (None, 64));
         }
     }
-}
-
-#[tokio::test]
-async fn usage_ten_too_high() {
-    let chunks = [
-        tokens(TOKENS),
-        vec![last("length"), usage(TOKENS + 10), done()],
-    ]
-    .concat();
-    check_void(stream(&chunks), VoidRule::TokenCounts).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! The client against streams that break other tools, with the server's own record as the truth: what it
 //! reports is what was sent, when it was sent; or the sample is void by the right name.
 //!
-//! `tests/it/load/streams.rs` holds the same oddities without a clock, against a server that follows a
-//! script to the byte; here every moment is compared too.
+//! `tests/it/load/streams.rs` holds two of the oddities beside sound streams, against a server that follows a script
+//! to the byte.
 
 #![cfg(target_os = "linux")]
 mod moments;
