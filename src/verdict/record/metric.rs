@@ -2,257 +2,149 @@
 
 use std::fmt;
 
-/// A number derived from samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Metric {
+/// Declares the metrics, one a row: its name, unit and kind, which way is better, and how many values a launch gives.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $metric:ident = $name:literal, $unit:ident, $kind:ident, $better:ident, $values:ident;)*) => {
+        /// A number derived from samples.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Metric {
+            $($(#[$doc])* $metric,)*
+        }
+
+        impl Metric {
+            pub const ALL: [Metric; [$(Metric::$metric,)*].len()] = [$(Metric::$metric,)*];
+
+            /// All that is fixed of a metric.
+            fn facts(self) -> MetricFacts {
+                match self {
+                    $(Self::$metric => MetricFacts {
+                        name: $name,
+                        unit: Unit::$unit,
+                        kind: MetricKind::$kind,
+                        direction: Direction::$better,
+                        values: Values::$values,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Time to the first token.
-    Ttft,
+    Ttft = "ttft", Milliseconds, Latency, LowerIsBetter, Many;
     /// Time per output token after the first.
-    Tpot,
+    Tpot = "tpot", MillisecondsPerToken, Latency, LowerIsBetter, Many;
     /// Time between output events.
-    Icl,
+    Icl = "icl", Milliseconds, Latency, LowerIsBetter, Many;
     /// Whole request: last output event minus send.
-    E2e,
+    E2e = "e2e", Milliseconds, Latency, LowerIsBetter, Many;
     /// Prompt tokens that the engine computed (prompt − cached), per request.
-    PrefilledTokens,
+    PrefilledTokens = "prefilled_tokens", Tokens, Counter, LowerIsBetter, Many;
     /// Greatest over turns of prefilled tokens − tokens that the turn added; 0 where never more.
-    PrefillExcess,
+    PrefillExcess = "prefill_excess", Tokens, Counter, LowerIsBetter, One;
     /// By how much a new token costs more in the last turn than in the first, by the robust slope over
     /// turns.
-    PrefillDrift,
+    PrefillDrift = "prefill_drift", Fraction, Score, LowerIsBetter, One;
     /// Golden cases whose greedy tokens leave the reference at a place that is no near-tie.
-    GoldenMismatches,
+    GoldenMismatches = "golden_mismatches", Cases, Counter, LowerIsBetter, One;
     /// Mean absolute difference to the reference's log-probability of its own tokens, teacher-forced.
-    LogprobError,
+    LogprobError = "logprob_error", Nats, Score, LowerIsBetter, One;
     /// 99th percentile over tokens of the reference log-probability lost by the engine's own choice.
-    LogprobRegret,
+    LogprobRegret = "logprob_regret", Nats, Score, LowerIsBetter, One;
     /// Share of task cases answered exactly.
-    Accuracy,
+    Accuracy = "accuracy", Fraction, Share, HigherIsBetter, One;
     /// Process spawn to the first generated token.
-    Ready,
+    Ready = "ready", Milliseconds, Latency, LowerIsBetter, One;
     /// Bytes of KV cache in use, by the engine's own gauge.
-    KvBytes,
+    KvBytes = "kv_bytes", Bytes, Counter, LowerIsBetter, Many;
     /// Time per output token within the stream: each gap shared out over the tokens of its later event.
-    Itl,
+    Itl = "itl", Milliseconds, Latency, LowerIsBetter, Many;
     /// Output tokens per output event.
-    BurstFactor,
+    BurstFactor = "burst_factor", Ratio, Counter, LowerIsBetter, Many;
     /// Computed prompt tokens (prompt − cached) over TTFT.
-    PrefillRate,
+    PrefillRate = "prefill_rate", TokensPerSecond, Latency, HigherIsBetter, Many;
     /// 1 / TPOT.
-    DecodeRate,
+    DecodeRate = "decode_rate", TokensPerSecond, Latency, HigherIsBetter, Many;
     /// Output tokens of all requests over the time from the first send to the last event.
-    Throughput,
+    Throughput = "throughput", TokensPerSecond, Latency, HigherIsBetter, One;
     /// The same over the time in which as many streams as asked for were in flight.
-    ThroughputFull,
+    ThroughputFull = "throughput_full", TokensPerSecond, Latency, HigherIsBetter, One;
     /// Throughput of a step of a concurrency ladder over that of the step before, where it is least.
-    ThroughputStep,
+    ThroughputStep = "throughput_step", Ratio, Latency, HigherIsBetter, One;
     /// Share of the KV cache in use, by the engine's own gauge.
-    KvUsage,
+    KvUsage = "kv_usage", Fraction, Counter, LowerIsBetter, Many;
     /// Share of requests within every bound of the SLO.
-    Goodput,
+    Goodput = "goodput", Fraction, Score, HigherIsBetter, One;
     /// Client's E2E over the server's own time for the same request.
-    TransportOverhead,
+    TransportOverhead = "transport_overhead", Ratio, Latency, LowerIsBetter, Many;
     /// Client's TTFT less the server's own prefill time of the same request.
-    TtftOverhead,
+    TtftOverhead = "ttft_overhead", Milliseconds, Latency, LowerIsBetter, Many;
     /// Whole answer's time over the streamed one's, of the cell where they differ most.
-    StreamParity,
+    StreamParity = "stream_parity", Ratio, Latency, LowerIsBetter, One;
     /// Cells whose streamed and whole answers to one prompt differ.
-    StreamMismatches,
+    StreamMismatches = "stream_mismatches", Cases, Counter, LowerIsBetter, One;
     /// First token since the first user's arrival, for staggered users together.
-    WallTtft,
+    WallTtft = "wall_ttft", Milliseconds, Latency, LowerIsBetter, Many;
     /// Wall time of the users one after another over their wall time together.
-    InterleavingBenefit,
+    InterleavingBenefit = "interleaving_benefit", Ratio, Latency, HigherIsBetter, One;
     /// The longest pause within one user's stream while another user's prompt is prefilled.
-    GenerationStall,
+    GenerationStall = "generation_stall", Milliseconds, Latency, LowerIsBetter, Many;
     /// Process spawn to the port's first accepted connection.
-    PortOpen,
+    PortOpen = "port_open", Milliseconds, Latency, LowerIsBetter, One;
     /// Process spawn to the first token of the first real request.
-    FirstToken,
+    FirstToken = "first_token", Milliseconds, Latency, LowerIsBetter, One;
     /// Process spawn to the end of the first real request's answer.
-    FirstResponse,
+    FirstResponse = "first_response", Milliseconds, Latency, LowerIsBetter, One;
     /// One of the engine's own start-up stages.
-    Stage,
+    Stage = "stage", Milliseconds, Latency, LowerIsBetter, One;
     /// TPOT at context 0, by the fit base + slope × context.
-    TpotBase,
+    TpotBase = "tpot_base", Milliseconds, Latency, LowerIsBetter, One;
     /// What a token of context adds to TPOT, by the same fit.
-    TpotSlope,
+    TpotSlope = "tpot_slope", MicrosecondsPerToken, Latency, LowerIsBetter, One;
     /// Cells of a matrix with an answer that failed, was empty or degenerate.
-    FailedCells,
+    FailedCells = "failed_cells", Cases, Counter, LowerIsBetter, One;
     /// Answers that differ from the same prompt's answer alone, or from base's, and not by a near-tie.
-    AnswerMismatches,
+    AnswerMismatches = "answer_mismatches", Cases, Counter, LowerIsBetter, One;
     /// Requests that are void or wrongly answered.
-    FailedRequests,
+    FailedRequests = "failed_requests", Cases, Counter, LowerIsBetter, One;
     /// Tests of the project's own suite that fail in head.
-    FailedTests,
+    FailedTests = "failed_tests", Cases, Counter, LowerIsBetter, One;
     /// Tests of the project's own suite that passed in base, and in head fail, are skipped or missing.
-    BrokenTests,
+    BrokenTests = "broken_tests", Cases, Counter, LowerIsBetter, One;
     /// By how much the KV bytes in use grew over the workload, by the robust slope.
-    KvGrowth,
+    KvGrowth = "kv_growth", Fraction, Score, LowerIsBetter, One;
     /// The same of the engine's resident memory.
-    RssGrowth,
+    RssGrowth = "rss_growth", Fraction, Score, LowerIsBetter, One;
     /// A counter of the engine's `/metrics`: its rise over the measured requests, per output token.
-    CounterPerToken,
+    CounterPerToken = "counter_per_token", PerToken, Counter, LowerIsBetter, One;
     /// The same per request.
-    CounterPerRequest,
+    CounterPerRequest = "counter_per_request", PerRequest, Counter, LowerIsBetter, One;
     /// The same over another counter's rise.
-    CounterRatio,
+    CounterRatio = "counter_ratio", Number, Counter, LowerIsBetter, One;
     /// The same alone.
-    CounterIncrease,
+    CounterIncrease = "counter_increase", Number, Counter, LowerIsBetter, One;
     /// A counter's value after the measured requests: all since the engine's start.
-    CounterTotal,
+    CounterTotal = "counter_total", Number, Counter, LowerIsBetter, One;
     /// A gauge of the engine's `/metrics` while the workload ran.
-    Gauge,
+    Gauge = "gauge", Number, Counter, LowerIsBetter, Many;
     /// TPOT beside other streams over TPOT with fewer or none.
-    Contention,
+    Contention = "contention", Ratio, Latency, LowerIsBetter, One;
     /// Share of the reference's tokens that the engine too finds most likely, teacher-forced.
-    GreedyAgreement,
+    GreedyAgreement = "greedy_agreement", Fraction, Score, HigherIsBetter, One;
     /// exp of the mean negative log-probability of a text's tokens.
-    Perplexity,
+    Perplexity = "perplexity", Number, Score, LowerIsBetter, One;
     /// Mean over tokens of a lower bound of KL(reference ‖ engine).
-    KlDivergence,
+    KlDivergence = "kl_divergence", Nats, Score, LowerIsBetter, One;
     /// The same with base in the reference's place.
-    KlFromBase,
+    KlFromBase = "kl_from_base", Nats, Score, LowerIsBetter, One;
     /// Energy that the engine's GPUs took, per output token.
-    EnergyPerToken,
+    EnergyPerToken = "energy_per_token", JoulesPerToken, Latency, LowerIsBetter, One;
     /// Memory of the engine's GPUs in use.
-    GpuMemory,
+    GpuMemory = "gpu_memory", Bytes, Counter, LowerIsBetter, Many;
 }
 
 impl Metric {
-    pub const ALL: [Self; 55] = [
-        Self::Ttft,
-        Self::Tpot,
-        Self::Icl,
-        Self::E2e,
-        Self::PrefilledTokens,
-        Self::PrefillExcess,
-        Self::PrefillDrift,
-        Self::GoldenMismatches,
-        Self::LogprobError,
-        Self::LogprobRegret,
-        Self::Accuracy,
-        Self::Ready,
-        Self::KvBytes,
-        Self::Itl,
-        Self::BurstFactor,
-        Self::PrefillRate,
-        Self::DecodeRate,
-        Self::Throughput,
-        Self::ThroughputFull,
-        Self::ThroughputStep,
-        Self::KvUsage,
-        Self::Goodput,
-        Self::TransportOverhead,
-        Self::TtftOverhead,
-        Self::StreamParity,
-        Self::StreamMismatches,
-        Self::WallTtft,
-        Self::InterleavingBenefit,
-        Self::GenerationStall,
-        Self::PortOpen,
-        Self::FirstToken,
-        Self::FirstResponse,
-        Self::Stage,
-        Self::TpotBase,
-        Self::TpotSlope,
-        Self::FailedCells,
-        Self::AnswerMismatches,
-        Self::FailedRequests,
-        Self::FailedTests,
-        Self::BrokenTests,
-        Self::KvGrowth,
-        Self::RssGrowth,
-        Self::CounterPerToken,
-        Self::CounterPerRequest,
-        Self::CounterRatio,
-        Self::CounterIncrease,
-        Self::CounterTotal,
-        Self::Gauge,
-        Self::Contention,
-        Self::GreedyAgreement,
-        Self::Perplexity,
-        Self::KlDivergence,
-        Self::KlFromBase,
-        Self::EnergyPerToken,
-        Self::GpuMemory,
-    ];
-
-    /// All that is fixed of a metric, one a row.
-    fn facts(self) -> MetricFacts {
-        use Direction::{HigherIsBetter as Higher, LowerIsBetter as Lower};
-        use MetricKind::{Counter, Latency, Score, Share};
-        use Unit::{
-            Bytes, Cases, Fraction, JoulesPerToken, MicrosecondsPerToken, Milliseconds,
-            MillisecondsPerToken, Nats, Number, PerRequest, PerToken, Ratio, Tokens,
-            TokensPerSecond,
-        };
-        use Values::{Many, One};
-        let row = |name, unit, kind, direction, values| MetricFacts {
-            name,
-            unit,
-            kind,
-            direction,
-            values,
-        };
-        match self {
-            Self::Ttft => row("ttft", Milliseconds, Latency, Lower, Many),
-            Self::Tpot => row("tpot", MillisecondsPerToken, Latency, Lower, Many),
-            Self::Icl => row("icl", Milliseconds, Latency, Lower, Many),
-            Self::E2e => row("e2e", Milliseconds, Latency, Lower, Many),
-            Self::PrefilledTokens => row("prefilled_tokens", Tokens, Counter, Lower, Many),
-            Self::PrefillExcess => row("prefill_excess", Tokens, Counter, Lower, One),
-            Self::PrefillDrift => row("prefill_drift", Fraction, Score, Lower, One),
-            Self::GoldenMismatches => row("golden_mismatches", Cases, Counter, Lower, One),
-            Self::LogprobError => row("logprob_error", Nats, Score, Lower, One),
-            Self::LogprobRegret => row("logprob_regret", Nats, Score, Lower, One),
-            Self::Accuracy => row("accuracy", Fraction, Share, Higher, One),
-            Self::Ready => row("ready", Milliseconds, Latency, Lower, One),
-            Self::KvBytes => row("kv_bytes", Bytes, Counter, Lower, Many),
-            Self::Itl => row("itl", Milliseconds, Latency, Lower, Many),
-            Self::BurstFactor => row("burst_factor", Ratio, Counter, Lower, Many),
-            Self::PrefillRate => row("prefill_rate", TokensPerSecond, Latency, Higher, Many),
-            Self::DecodeRate => row("decode_rate", TokensPerSecond, Latency, Higher, Many),
-            Self::Throughput => row("throughput", TokensPerSecond, Latency, Higher, One),
-            Self::ThroughputFull => row("throughput_full", TokensPerSecond, Latency, Higher, One),
-            Self::ThroughputStep => row("throughput_step", Ratio, Latency, Higher, One),
-            Self::KvUsage => row("kv_usage", Fraction, Counter, Lower, Many),
-            Self::Goodput => row("goodput", Fraction, Score, Higher, One),
-            Self::TransportOverhead => row("transport_overhead", Ratio, Latency, Lower, Many),
-            Self::TtftOverhead => row("ttft_overhead", Milliseconds, Latency, Lower, Many),
-            Self::StreamParity => row("stream_parity", Ratio, Latency, Lower, One),
-            Self::StreamMismatches => row("stream_mismatches", Cases, Counter, Lower, One),
-            Self::WallTtft => row("wall_ttft", Milliseconds, Latency, Lower, Many),
-            Self::InterleavingBenefit => row("interleaving_benefit", Ratio, Latency, Higher, One),
-            Self::GenerationStall => row("generation_stall", Milliseconds, Latency, Lower, Many),
-            Self::PortOpen => row("port_open", Milliseconds, Latency, Lower, One),
-            Self::FirstToken => row("first_token", Milliseconds, Latency, Lower, One),
-            Self::FirstResponse => row("first_response", Milliseconds, Latency, Lower, One),
-            Self::Stage => row("stage", Milliseconds, Latency, Lower, One),
-            Self::TpotBase => row("tpot_base", Milliseconds, Latency, Lower, One),
-            Self::TpotSlope => row("tpot_slope", MicrosecondsPerToken, Latency, Lower, One),
-            Self::FailedCells => row("failed_cells", Cases, Counter, Lower, One),
-            Self::AnswerMismatches => row("answer_mismatches", Cases, Counter, Lower, One),
-            Self::FailedRequests => row("failed_requests", Cases, Counter, Lower, One),
-            Self::FailedTests => row("failed_tests", Cases, Counter, Lower, One),
-            Self::BrokenTests => row("broken_tests", Cases, Counter, Lower, One),
-            Self::KvGrowth => row("kv_growth", Fraction, Score, Lower, One),
-            Self::RssGrowth => row("rss_growth", Fraction, Score, Lower, One),
-            Self::CounterPerToken => row("counter_per_token", PerToken, Counter, Lower, One),
-            Self::CounterPerRequest => row("counter_per_request", PerRequest, Counter, Lower, One),
-            Self::CounterRatio => row("counter_ratio", Number, Counter, Lower, One),
-            Self::CounterIncrease => row("counter_increase", Number, Counter, Lower, One),
-            Self::CounterTotal => row("counter_total", Number, Counter, Lower, One),
-            Self::Gauge => row("gauge", Number, Counter, Lower, Many),
-            Self::Contention => row("contention", Ratio, Latency, Lower, One),
-            Self::GreedyAgreement => row("greedy_agreement", Fraction, Score, Higher, One),
-            Self::Perplexity => row("perplexity", Number, Score, Lower, One),
-            Self::KlDivergence => row("kl_divergence", Nats, Score, Lower, One),
-            Self::KlFromBase => row("kl_from_base", Nats, Score, Lower, One),
-            Self::EnergyPerToken => row("energy_per_token", JoulesPerToken, Latency, Lower, One),
-            Self::GpuMemory => row("gpu_memory", Bytes, Counter, Lower, Many),
-        }
-    }
-
     /// The name in gate files, records and reports.
     pub fn name(self) -> &'static str {
         self.facts().name
