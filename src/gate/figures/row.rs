@@ -2,29 +2,62 @@
 
 use verdict::record::{Direction, Unit};
 
-/// One row, in the order of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Row {
+/// Declares the rows in the order of the table: each with its name in JSON, its name for people, and its unit.
+macro_rules! rows {
+    ($($(#[$doc:meta])* $row:ident = $name:literal, $title:literal, $unit:ident;)*) => {
+        /// One row, in the order of the table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Row {
+            $($(#[$doc])* $row,)*
+        }
+
+        impl Row {
+            pub const ALL: [Row; [$(Row::$row,)*].len()] = [$(Row::$row,)*];
+
+            /// The name in JSON.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$row => $name,)*
+                }
+            }
+
+            /// The name for people.
+            pub fn title(self) -> &'static str {
+                match self {
+                    $(Self::$row => $title,)*
+                }
+            }
+
+            pub fn unit(self) -> Unit {
+                match self {
+                    $(Self::$row => Unit::$unit,)*
+                }
+            }
+        }
+    };
+}
+
+rows! {
     /// Process spawn to the port's first accepted connection.
-    PortOpen,
+    PortOpen = "port_open_ms", "start to port open", Milliseconds;
     /// Process spawn to the first generated token.
-    Ready,
+    Ready = "ready_ms", "start to ready", Milliseconds;
     /// Send to answer of the readiness probe, the engine's first generation.
-    FirstGeneration,
+    FirstGeneration = "first_generation_ms", "first generation (probe)", Milliseconds;
     /// TTFT of the first real request after the start.
-    FirstTtft,
+    FirstTtft = "first_request_ttft_ms", "first request: TTFT", Milliseconds;
     /// E2E of the first real request after the start.
-    FirstE2e,
+    FirstE2e = "first_request_e2e_ms", "first request: whole", Milliseconds;
     /// Process spawn to the first token of the first real request.
-    ColdToken,
+    ColdToken = "cold_total_first_token_ms", "start to first token", Milliseconds;
     /// Process spawn to the end of the first real request's answer.
-    ColdResponse,
-    TtftMedian,
-    TtftP99,
-    TpotMedian,
-    ItlP99,
-    E2eMedian,
-    Throughput,
+    ColdResponse = "cold_total_first_response_ms", "start to first response", Milliseconds;
+    TtftMedian = "ttft_ms_p50", "TTFT median", Milliseconds;
+    TtftP99 = "ttft_ms_p99", "TTFT p99", Milliseconds;
+    TpotMedian = "tpot_ms_p50", "TPOT median", MillisecondsPerToken;
+    ItlP99 = "itl_ms_p99", "ITL p99", Milliseconds;
+    E2eMedian = "e2e_ms_p50", "E2E median", Milliseconds;
+    Throughput = "throughput", "throughput", TokensPerSecond;
 }
 
 /// The two halves of the table.
@@ -37,73 +70,11 @@ pub enum Part {
 }
 
 impl Row {
-    pub const ALL: [Self; 13] = [
-        Self::PortOpen,
-        Self::Ready,
-        Self::FirstGeneration,
-        Self::FirstTtft,
-        Self::FirstE2e,
-        Self::ColdToken,
-        Self::ColdResponse,
-        Self::TtftMedian,
-        Self::TtftP99,
-        Self::TpotMedian,
-        Self::ItlP99,
-        Self::E2eMedian,
-        Self::Throughput,
-    ];
-
-    /// The name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PortOpen => "port_open_ms",
-            Self::Ready => "ready_ms",
-            Self::FirstGeneration => "first_generation_ms",
-            Self::FirstTtft => "first_request_ttft_ms",
-            Self::FirstE2e => "first_request_e2e_ms",
-            Self::ColdToken => "cold_total_first_token_ms",
-            Self::ColdResponse => "cold_total_first_response_ms",
-            Self::TtftMedian => "ttft_ms_p50",
-            Self::TtftP99 => "ttft_ms_p99",
-            Self::TpotMedian => "tpot_ms_p50",
-            Self::ItlP99 => "itl_ms_p99",
-            Self::E2eMedian => "e2e_ms_p50",
-            Self::Throughput => "throughput",
-        }
-    }
-
-    /// The name for people.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::PortOpen => "start to port open",
-            Self::Ready => "start to ready",
-            Self::FirstGeneration => "first generation (probe)",
-            Self::FirstTtft => "first request: TTFT",
-            Self::FirstE2e => "first request: whole",
-            Self::ColdToken => "start to first token",
-            Self::ColdResponse => "start to first response",
-            Self::TtftMedian => "TTFT median",
-            Self::TtftP99 => "TTFT p99",
-            Self::TpotMedian => "TPOT median",
-            Self::ItlP99 => "ITL p99",
-            Self::E2eMedian => "E2E median",
-            Self::Throughput => "throughput",
-        }
-    }
-
     pub fn part(self) -> Part {
         if self <= Self::ColdResponse {
             Part::Cold
         } else {
             Part::Warm
-        }
-    }
-
-    pub fn unit(self) -> Unit {
-        match self {
-            Self::TpotMedian => Unit::MillisecondsPerToken,
-            Self::Throughput => Unit::TokensPerSecond,
-            _ => Unit::Milliseconds,
         }
     }
 
