@@ -293,6 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_the_same_whole_and_in_parts() {
+        let calls = |choices: &[&str]| -> String {
+            let of = |choice: &&str| {
+                let text = format!("{{\"choices\":[{choice}]}}");
+                let choice = Answer::parse(text.as_bytes()).unwrap().choice().unwrap();
+                choice.calls().collect::<String>()
+            };
+            choices.iter().map(of).collect()
+        };
+        let whole = r#"{"message":{"tool_calls":[{"id":"x","function":{"name":"f","arguments":"{\"a\":1}"}}]}}"#;
+        let parts = [
+            r#"{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}}"#,
+            r#"{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"a\""}}]}}"#,
+            r#"{"delta":{"tool_calls":[{"index":0,"function":{"arguments":":1}"}}]}}"#,
+        ];
+        let object =
+            r#"{"message":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}"#;
+        let said = "f{\"a\":1}";
+        assert_eq!(
+            [calls(&[whole]), calls(&parts), calls(&[object])],
+            [said, said, said]
+        );
+        assert_eq!(calls(&[r#"{"delta":{"tool_calls":[{"index":0}]}}"#]), "");
+    }
+
+    #[test]
     fn output_goes_by_many_names_and_a_role_is_none() {
         check(r#"{"text":"a"}"#, true, "a", "");
         check(r#"{"text":""}"#, false, "", "");

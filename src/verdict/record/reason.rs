@@ -39,6 +39,7 @@ rules! {
     CounterVaries = "counter-varies",
     EngineAltered = "engine-altered",
     EngineFailed = "engine-failed",
+    FewerTurns = "fewer-turns",
     FingerprintChanged = "fingerprint-changed",
     Floor = "floor",
     GpuShared = "gpu-shared",
@@ -130,6 +131,11 @@ pub enum Facts {
         base_ms: f64,
         head_ms: f64,
         whole_ms: f64,
+    },
+    /// Turns of a launch's conversation, in the middle.
+    FewerTurns {
+        base: f64,
+        head: f64,
     },
     /// Requests of each arm that were sent again on another connection.
     Resent {

@@ -203,7 +203,7 @@ fn incident_09_chunks_of_four_tokens() {
 #[test]
 fn incident_10_an_early_end_is_a_remark() {
     let told = Story {
-        knobs: &["stop_at=11"],
+        knobs: &["stop_at=11", "tpot=2"],
         engine: "forces_length = false",
         gate: THREE,
         ..Story::default()

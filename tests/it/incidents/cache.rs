@@ -205,6 +205,6 @@ fn incident_20_an_improvement_is_told() {
     }
     .check();
     told.says("ttft", "pass", "regression", &[]);
-    told.notes("ttft", "check that the work is still done");
+    told.notes("ttft", "check that the engine still does all the work");
     told.ends_with(0);
 }

@@ -3,6 +3,7 @@
 use super::stored::stored;
 use super::*;
 use fixture::records::*;
+use verdict::record::Phase;
 
 pub(crate) fn counter_plan(metric: Metric, rule: Rule) -> Plan {
     let kind = match metric {
@@ -99,6 +100,30 @@ pub(crate) fn conversation(excess: u32) -> Vec<Sample> {
     vec![turn(0, 20, 0), turn(1, 60, 20 - excess)]
 }
 
+/// Base's conversations have two turns, head's so many.
+pub(crate) fn shorter(turns: usize) -> RunRecord {
+    interleaved(blocks(4, |arm, _| {
+        let mut all = conversation(0);
+        all.truncate(if arm == Arm::Head { turns } else { 2 });
+        all
+    }))
+}
+
+#[test]
+fn a_conversation_that_ends_before_bases_is_no_pass() {
+    let plan = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 });
+    for (turns, verdict, rule) in [
+        (2, Verdict::Pass, "ceiling"),
+        (1, Verdict::Inconclusive, "fewer-turns"),
+    ] {
+        let got = judge(&plan, &shorter(turns));
+        assert_eq!(
+            (got.verdict, first(&got).reason.rule.name()),
+            (verdict, rule)
+        );
+    }
+}
+
 #[test]
 fn an_excess_of_zero_is_sound_and_any_above_the_limit_fails_at_once() {
     let plan = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 4.0 });
@@ -177,6 +202,27 @@ pub(crate) fn goodput_plan(rule: Rule) -> Plan {
         .into(),
     );
     plan
+}
+
+/// What counts failed requests counts the measured ones.
+#[test]
+fn a_request_of_the_warm_up_that_fails_is_no_pass() {
+    let mut session = within_slo(20, 20);
+    let mut heads = session.launches.iter_mut().filter(|l| l.arm == Arm::Head);
+    let first_request = &mut heads.next().unwrap().samples[0];
+    first_request.phase = Phase::Warmup;
+    first_request.void = Some(Void {
+        rule: VoidRule::Status,
+        detail: "503".into(),
+    });
+    for plan in [
+        goodput_plan(REGRESSION),
+        counter_plan(Metric::FailedRequests, Rule::Ceiling { limit: 0.0 }),
+    ] {
+        let got = judge(&plan, &session);
+        let reason = first(&got).reason.rule.name();
+        assert_eq!((got.verdict, reason), (Verdict::Fail, "reliability"));
+    }
 }
 
 #[test]

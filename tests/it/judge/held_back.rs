@@ -130,7 +130,7 @@ fn output_held_back_for_less_than_250_ms_is_no_pass() {
 }
 
 /// Between the last token and the stream's end, base takes 0.1 ms and head so long.
-fn ends_after(head_ms: f64) -> RunRecord {
+pub(crate) fn ends_after(head_ms: f64) -> RunRecord {
     let mut session = in_turn(3.0, 20.0, 3.0);
     for launch in &mut session.launches {
         let late_ms = if launch.arm == Arm::Head {
@@ -154,21 +154,23 @@ fn a_stream_that_ends_late_is_no_pass() {
     check(&ends_after(2.1), Verdict::Pass, "regression", "");
 }
 
+/// So many of the first head launch's requests, and six of the others'.
+pub(crate) fn sent_again(head: u32) -> RunRecord {
+    let mut session = in_turn(3.0, 20.0, 3.0);
+    let workload = tpot_plan().gates[0].workloads[0].id.clone();
+    let heads = session.launches.iter_mut();
+    for (launch, resent) in heads.filter(|l| l.arm == Arm::Head).zip([head, 2, 2, 2]) {
+        launch.clients.push(ClientHealth {
+            workload: workload.clone(),
+            resent,
+            ..ClientHealth::default()
+        });
+    }
+    session
+}
+
 #[test]
 fn requests_that_head_alone_made_the_client_send_again_are_no_pass() {
-    let sent_again = |head: u32| {
-        let mut session = in_turn(3.0, 20.0, 3.0);
-        let workload = tpot_plan().gates[0].workloads[0].id.clone();
-        let heads = session.launches.iter_mut();
-        for (launch, resent) in heads.filter(|l| l.arm == Arm::Head).zip([head, 2, 2, 2]) {
-            launch.clients.push(ClientHealth {
-                workload: workload.clone(),
-                resent,
-                ..ClientHealth::default()
-            });
-        }
-        session
-    };
     let part = "head closed 7 kept connections without an answer, base 0";
     check(&sent_again(1), Verdict::Inconclusive, "resent", part);
     check(&sent_again(0), Verdict::Pass, "regression", "");

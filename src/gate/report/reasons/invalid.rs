@@ -31,6 +31,11 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*base_ms),
             number(*whole_ms)
         ),
+        Facts::FewerTurns { base, head } => format!(
+            "head's conversations had {} turns, base's {}, so that less could grow: raise the workload's `duration`",
+            number(*head),
+            number(*base)
+        ),
         Facts::Resent { base, head } => format!(
             "head closed {head} kept connections without an answer, base {base}, and the client sent these requests again: \
              head may drop requests. If it means to close connections, set keep_alive = false under [engine]"

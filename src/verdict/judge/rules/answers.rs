@@ -5,13 +5,16 @@ use super::super::view::View;
 use super::client::reads_medians;
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
-use crate::plan::Rule;
+use crate::plan::{Rule, WorkloadKind};
 use crate::record::{Arm, Facts, LaunchFact, MetricKind, Reason, RuleId};
+use crate::stats;
 
 /// Share of wrong answers that a median can bear.
 const WRONG_MEDIAN: f64 = 0.1;
 /// Share of them that any other statistic can bear.
 const WRONG: f64 = 0.01;
+/// Share of base's turns below which head's conversation is another one.
+const TURNS: f64 = 0.9;
 /// Fewer wrong answers may be near-ties that led into a repetition or another prompt's text.
 const FEWEST_WRONG: usize = 3;
 
@@ -51,4 +54,18 @@ pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
         first: found.first.clone().unwrap_or_default(),
     };
     Some(Reason::new(RuleId::AnswersDiffer, facts))
+}
+
+/// Head's conversations ended after fewer turns than base's, by their `duration`: what grows with them grew less.
+pub fn fewer_turns(view: &View<'_, '_>) -> Option<Reason> {
+    if !matches!(view.case.workload.kind, WorkloadKind::Session(_)) {
+        return None;
+    }
+    let of = |arm| {
+        let turns = view.of(arm).kept.iter().map(|kept| kept.requests as f64);
+        stats::median(&turns.collect::<Vec<_>>())
+    };
+    let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);
+    let facts = Facts::FewerTurns { base, head };
+    (head < TURNS * base).then(|| Reason::new(RuleId::FewerTurns, facts))
 }

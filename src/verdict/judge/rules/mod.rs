@@ -76,6 +76,7 @@ pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
         .or_else(|| answers::other_answers(view))
         .or_else(|| stream::late_end(view))
         .or_else(|| stream::resent(view))
+        .or_else(|| answers::fewer_turns(view))
 }
 
 /// Why the check does not fail, though by `change` (a fraction of base) it would: a head that only takes longer to warm up

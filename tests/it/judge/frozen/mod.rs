@@ -6,9 +6,9 @@ mod compared;
 
 use super::ambiguous::with_shared_segments;
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
-use super::counters::{conversation, counter_plan, goodput_plan, prefilling, within_slo};
+use super::counters::{conversation, counter_plan, goodput_plan, prefilling, shorter, within_slo};
 use super::growth::{by_chance, gauged};
-use super::held_back::in_turn;
+use super::held_back::{ends_after, in_turn, sent_again};
 use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
@@ -30,7 +30,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 49] = [
+const RULES: [&str; 52] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -43,6 +43,7 @@ const RULES: [&str; 49] = [
     "counter-varies",
     "engine-altered",
     "engine-failed",
+    "fewer-turns",
     "fingerprint-changed",
     "floor",
     "gpu-shared",
@@ -51,6 +52,7 @@ const RULES: [&str; 49] = [
     "held-back",
     "implausible-phases",
     "interrupted",
+    "late-end",
     "launch-failed",
     "missing-value",
     "no-base",
@@ -66,6 +68,7 @@ const RULES: [&str; 49] = [
     "page-cache",
     "regression",
     "reliability",
+    "resent",
     "server-timings",
     "stopped",
     "stored-base",
