@@ -40,9 +40,9 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
     if seen.completes || seen.chats {
         set(
-            "Every ability is set to the least: a gate that needs more is written, and not among the profiles' `gates` below.",
-            "Abilities are set as the running server showed them. A gate that needs more is written, and not among the\n# profiles' \
-             `gates` below.",
+            "Every capability is off: gates that need one are written, but left out of the profiles' `gates` below.",
+            "Capabilities are set as the running server showed them. Gates that need more are written, but left out of the\n\
+             # profiles' `gates` below.",
         );
     }
     if !seen.command.is_empty() {
@@ -53,17 +53,17 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
             .collect();
         let has_port = seen.command.iter().any(|word| word.contains("{port}"));
         set(
-            "# FILL IN, then delete these two words: the command",
+            "# FILL IN (then delete these two words): the command that starts the server on 127.0.0.1.",
             match seen.command[0].starts_with('/') {
                 _ if !has_port => {
-                    "# As it was started when `gate init` ran, without a port. FILL IN how it takes one, `{port}`, then delete these\n\
-                     # two sentences: the command"
+                    "# The command of the server that `gate init` found; it names no port. FILL IN how it takes one, as `{port}`,\n\
+                     # then delete this sentence."
                 }
                 true => {
-                    "# As it was started when `gate init` ran, by a path of this machine (where all have the program on PATH, its name\n\
-                     # is enough): the command"
+                    "# The command of the server that `gate init` found. Its program is a path on this machine; if all machines\n\
+                     # have it on PATH, its name is enough."
                 }
-                false => "# As it was started when `gate init` ran: the command",
+                false => "# The command of the server that `gate init` found.",
             },
         );
         set(
@@ -167,7 +167,8 @@ mod tests {
         );
         assert!(text.contains("\nprompt_ids = { from = 3, to = 300 }\n"));
         assert!(
-            !text.contains("FILL IN") && text.contains("# Abilities are set as the running server")
+            !text.contains("FILL IN")
+                && text.contains("# Capabilities are set as the running server")
         );
         assert!(build.is_some_and(|build| build.contains("artifact = \"{target}/engine\"")));
         let parsed: toml::Table = text.replace("{{model}}", "m").parse().expect("TOML");

@@ -137,7 +137,7 @@ pub const NO_BUILD: &str = r#"
 const OWN: &str = r#"
 # How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
-# FILL IN, then delete these two words: the command, and the file or folder that it makes. It holds all that the engine needs of its tree.
+# FILL IN (then delete these two words): the command, and the file or folder that it makes, with all that the engine needs.
 # `{target}` is a build directory that is kept. An engine that a script starts needs an artifact too, or each commit would
 # run the same files: copy them, and let `serve` above begin with "{artifact}/serve.sh".
 # command = ["sh", "-ec", "mkdir -p '{target}/engine' && cp -R serve.sh src '{target}/engine/'"]

@@ -225,13 +225,13 @@ fn unfilled(file: &Input) -> Vec<Diagnostic> {
         let (words, message, help) = match line.trim_start().starts_with('#') {
             true => (
                 FILL_IN,
-                "a value that `gate init` left open is not filled in",
-                "write your engine's own values below this comment, then delete the words `FILL IN`",
+                "fill in this value",
+                "write your own values below this comment, then delete the words `FILL IN`",
             ),
             false => (
                 LEFT_OUT,
-                "what `gate init` left out, since it may be a secret, is not filled in",
-                "leave the option out, or let the engine read the secret from a file that is not committed",
+                "fill in this value: `gate init` left it out, since it may be a secret",
+                "remove the option, or let the engine read the secret from a file that is not committed",
             ),
         };
         found.extend(line.find(words).map(|at| Diagnostic {

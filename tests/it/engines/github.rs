@@ -80,7 +80,7 @@ fn a_known_engines_tree_gets_everything() {
         let told = Ended::of(&told);
         assert!(matches!(told.code, Some(0 | 5)), "{told:?}");
         let again = init(folder, &["--action", ACTION]).expect(2);
-        again.says(&["infergate-label.yml", "there already"]);
+        again.says(&["infergate-label.yml", "already exist"]);
     }
 }
 

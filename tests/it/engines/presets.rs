@@ -130,15 +130,15 @@ fn what_is_not_filled_in_is_refused_with_its_line() {
     for arguments in [&["check"][..], &["check", "--dry-run"]] {
         check(arguments)
             .expect(2)
-            .says(&[&place, "is not filled in", remedy]);
+            .says(&[&place, "fill in this value", remedy]);
     }
     std::fs::write(
         &path,
-        config.replace("FILL IN, then delete these two words: ", ""),
+        config.replace("FILL IN (then delete these two words): ", ""),
     )
     .unwrap();
     let ended = check(&["check"]);
-    assert!(!ended.stderr.contains("filled in"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("fill in"), "{}", ended.stderr);
 }
 
 #[test]
@@ -247,12 +247,14 @@ fn what_is_there_is_not_overwritten_and_named() {
     let folder = tempfile::tempdir().unwrap();
     init("vllm", "m", folder.path()).expect(0);
     let before = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
-    let [gate, answers] = ["gate", "answers"].map(|name| format!("gates/{name}.toml"));
-    let [gate, answers] = [gate, answers].map(|path| folder.path().join(path));
-    let in_the_way = format!("{}, {}", gate.display(), answers.display());
-    init("sglang", "m", folder.path())
-        .expect(2)
-        .says(&[&in_the_way, "--dir"]);
+    let gate = folder.path().join("gates/gate.toml");
+    let in_the_way = format!("{} and ", gate.display());
+    let ended = init("sglang", "m", folder.path()).expect(2).says(&[
+        &in_the_way,
+        "more files already exist; nothing was written",
+        "--dir",
+    ]);
+    assert!(!ended.stderr.contains("engine: "), "{}", ended.stderr);
     let after = std::fs::read(folder.path().join("gates/gate.toml")).unwrap();
     assert_eq!(before, after);
 }

@@ -96,8 +96,8 @@ pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
         (None, Some(released)) => (released, Some(RELEASE)),
         (None, None) => {
             return Err(Error::Usage(
-                "this program is of no release: say where the workflows take `gate` from, with --action \
-                 OWNER/REPO@COMMIT, and --release TAG where that commit has one"
+                "--github needs --action OWNER/REPO@COMMIT (and --release TAG if that commit is a release): this program \
+                 was built from source, so it does not know where the workflows can get `gate`"
                     .into(),
             )
             .into());
@@ -126,7 +126,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let server = block_on(found::server(&args.dir, args.port))?;
     if let (None, Some(port)) = (&server, args.port) {
         return Err(Error::Usage(format!(
-            "no server on port {port} answers /v1/models with a model: start it before, or leave --port out and complete {CONFIG} \
+            "no server on port {port} answers /v1/models with a model: start it first, or leave out --port and complete {CONFIG} \
              by hand"
         ))
         .into());
@@ -156,7 +156,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    tell(notes::engine(name, of_tree, running));
+    let mut heads = notes::engine(name, of_tree, running);
     let filled = running.filter(|_| name == CUSTOM);
     let filled = filled.map(|it| {
         let seen = match is_built {
@@ -168,32 +168,37 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     });
     let preset = match &filled {
         Some((engine, build, seen)) => {
-            tell(notes::abilities(seen));
+            heads.extend(notes::abilities(seen));
             preset.with_engine(engine, build.as_deref(), (seen.tells_cached, seen.chats))
         }
         None => preset,
     };
-    tell([notes::profiles(preset)]);
+    heads.push(notes::profiles(preset));
     let model = match running.filter(|_| args.model.is_none()) {
         Some(running) if !preset.holds_its_example() => running.model.clone(),
         Some(running) => own_model(args, preset, running)?,
         None => model(args, preset)?.to_owned(),
     };
     let files = preset.files(&model, is_built);
+    refuse_to_overwrite(&args.dir, &files)?;
+    tell(heads);
     write_all(&args.dir, &files)?;
-    tell(running.and_then(|running| notes::other_model(running, args.model.as_deref())));
-    if let Some(running) = running.filter(|_| name != CUSTOM) {
-        tell(notes::left_out(&running.seen.command, &files[0].text));
-    }
-    if running.is_none() && args.model.is_none() {
-        tell([notes::example(preset)]);
-    }
-    if is_built {
-        tell(notes::other_tree(preset, of_tree));
-    }
-    let is_incomplete = files[0].text.contains("FILL");
-    tell(notes::to_do(args.model.as_deref(), preset, is_incomplete));
-    tell([notes::next(is_built, running)]);
+    let config = &files[0].text;
+    let named = args.model.as_deref();
+    let of_preset = running.filter(|_| name != CUSTOM);
+    let steps = [
+        Some(notes::review(config.contains("FILL"))),
+        (running.is_none() && named.is_none()).then(|| notes::example(preset)),
+        running.and_then(|it| notes::other_model(it, named)),
+        of_preset.and_then(|it| notes::left_out(&it.seen.command, config)),
+        is_built
+            .then(|| notes::other_tree(preset, of_tree))
+            .flatten(),
+        running.map(notes::stop),
+    ];
+    let steps = steps.into_iter().flatten().chain(notes::next(is_built));
+    tell(notes::to_do(steps));
+    tell([notes::goldens(named, preset)]);
     Ok(Exit::Pass)
 }
 
@@ -243,34 +248,35 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
     refuse_subfolder(dir)?;
     let read = |path: &str| fs::read_to_string(dir.join(path)).ok();
     let mut files = presets::workflows(origin);
-    let mut notes = Vec::new();
+    let mut steps = Vec::new();
+    let mut optional = None;
     let there = read(CONFIG);
     if let Some(there) = &there {
-        notes.extend(lacks_build(args, there)?);
+        steps.extend(lacks_build(args, there)?);
     }
     let config = match there {
         // Somebody wrote it: it keeps its words, and gets what it lacks.
         Some(there) if there.contains("[[label]]") || there.contains("[github]") => {
-            notes.push(format!(
-                "{CONFIG} has label rules already and stays as it is: let `workflow` in [github] be \
-                 \"infergate-gate.yml\", and `store` in [baseline] \"git:infergate-baselines\""
+            steps.push(format!(
+                "in {CONFIG}, which has label rules already and stays as it is, set workflow = \"infergate-gate.yml\" in \
+                 [github], and store = \"git:infergate-baselines\" in [baseline]"
             ));
             None
         }
         Some(there) => {
-            notes.push(format!(
-                "{CONFIG} was there already: where [baseline] names no `store`, write store = \
-                 \"git:infergate-baselines\" there, so that CI keeps main's records"
+            steps.push(format!(
+                "in {CONFIG}, set store = \"git:infergate-baselines\" in [baseline] if it names no `store`: there CI keeps main's \
+                 sessions"
             ));
             Some(there + presets::RULES)
         }
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
+            steps.push(notes::review(preset.name == CUSTOM));
             if args.model.is_none() {
-                tell([notes::example(preset)]);
+                steps.push(notes::example(preset));
             }
-            let is_incomplete = preset.name == CUSTOM;
-            tell(notes::to_do(args.model.as_deref(), preset, is_incomplete));
+            optional = Some(notes::goldens(args.model.as_deref(), preset));
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None
@@ -281,22 +287,22 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
         fs::write(dir.join(CONFIG), config).with_context(|| format!("cannot write {CONFIG}"))?;
         output::print(&format!("{}\n", dir.join(CONFIG).display()))?;
     }
-    notes.push(
-        "next: read gates/gate.toml; set a machine up as docs/runner-setup.md of infergate says, the trust boundary \
-         first; then commit all of this to the default branch. Where that is not called main, say so in \
-         infergate-baseline.yml. Main's records go to the branch that `store` in [baseline] names: protect it, and \
-         give the repository a secret INFERGATE_BASELINE_KEY (16 characters or more) that signs them"
-            .to_owned(),
-    );
-    for note in &notes {
-        output::note(note);
-    }
+    let next = [
+        "set up a machine: docs/runner-setup.md of infergate, the trust boundary first",
+        "commit all of this to the default branch; if that is not called main, name it in infergate-baseline.yml",
+        "protect the branch that `store` in [baseline] names: main's sessions go there",
+        "give the repository a secret INFERGATE_BASELINE_KEY (16 characters or more), which signs main's sessions",
+    ];
+    tell(notes::to_do(
+        steps.into_iter().chain(next.map(str::to_owned)),
+    ));
+    tell(optional);
     Ok(Exit::Pass)
 }
 
-/// What becomes of the workflows' runs.
-const NO_BUILD: &str = "without a table [engine.build] in gates/gate.toml no commit can be measured, and every run \
-                        that a pull request starts ends with exit code 2";
+/// The step of gates without a build.
+const NO_BUILD: &str = "add a table [engine.build] to gates/gate.toml: without it no commit can be measured, and every \
+                        run that a pull request starts ends with exit code 2";
 
 /// GitHub reads workflows at a repository's root alone, and rules for labels name paths from there.
 fn refuse_subfolder(dir: &Path) -> anyhow::Result<()> {
@@ -320,7 +326,7 @@ fn refuse_subfolder(dir: &Path) -> anyhow::Result<()> {
     .into())
 }
 
-/// A remark where the gates that are there build nothing. They are not written anew, for whatever engine.
+/// The step where the gates that are there build nothing. They are not written anew, for whatever engine.
 fn lacks_build(args: &InitArgs, there: &str) -> Result<Option<String>, Error> {
     if args.engine.is_some() || args.model.is_some() {
         return Err(Error::Usage(format!(
@@ -405,7 +411,7 @@ fn schema_line(path: &str, released: Option<&str>) -> String {
     )
 }
 
-/// All files that are there already are named at once; nothing is written then.
+/// Up to three of the files that exist already are named, else the first and how many more.
 fn refuse_to_overwrite(dir: &Path, files: &[Written]) -> Result<(), Error> {
     let there: Vec<String> = files
         .iter()
@@ -413,15 +419,17 @@ fn refuse_to_overwrite(dir: &Path, files: &[Written]) -> Result<(), Error> {
         .filter(|path| path.symlink_metadata().is_ok())
         .map(|path| path.display().to_string())
         .collect();
-    if there.is_empty() {
-        return Ok(());
-    }
+    let (what, them) = match there.as_slice() {
+        [] => return Ok(()),
+        [one] => (format!("{one} already exists"), "it"),
+        [first, rest @ ..] if rest.len() > 2 => (
+            format!("{first} and {} more files already exist", rest.len()),
+            "them",
+        ),
+        few => (format!("{} already exist", few.join(", ")), "them"),
+    };
     Err(Error::Usage(format!(
-        "{} there already: move them away, or name another directory with --dir",
-        match there.as_slice() {
-            [one] => format!("{one} is"),
-            many => format!("{} are", many.join(", ")),
-        }
+        "{what}; nothing was written. Remove {them}, or use --dir DIR"
     )))
 }
 

@@ -5,32 +5,33 @@ use crate::presets::{CUSTOM, Preset, Seen};
 
 pub const CONFIG: &str = "gates/gate.toml";
 
-/// Which engine was chosen, and why.
+/// The chosen engine, and where it was found.
 pub fn engine(name: &str, of_tree: Option<&str>, running: Option<&Found>) -> Vec<String> {
     let Some(running) = running else {
-        let why = match of_tree == Some(name) {
-            true => ", by the files of this tree",
+        let source = match of_tree == Some(name) {
+            true => " (this tree is its source)",
             false => "",
         };
-        return vec![format!("engine: {name}{why}")];
+        return vec![format!("engine: {name}{source}")];
     };
     let Found {
         port, model, seen, ..
     } = running;
-    let found = format!("engine: {name}; a server answers on port {port} with the model `{model}`");
-    let started = format!("started by `{}`", seen.command.join(" "));
+    let found = format!("engine: {name}, found on port {port} (model `{model}`)");
+    let command = format!("start command: `{}`", seen.command.join(" "));
     match seen.command.is_empty() {
         true => vec![found],
-        false => vec![found, started],
+        false => vec![found, command],
     }
 }
 
-/// A model that was named and is not the one that the running server serves.
+/// The step where `--model` names another model than the one that the running server serves.
 pub fn other_model(running: &Found, named: Option<&str>) -> Option<String> {
     let named = named.filter(|named| *named != running.model)?;
     let Found { port, model, .. } = running;
     Some(format!(
-        "the server on port {port} calls its model `{model}`; {CONFIG} says `{named}`, as --model does, and requests carry that name"
+        "check `model` in {CONFIG}: requests carry `{named}`, as --model says, but the server on port {port} calls its model \
+         `{model}`"
     ))
 }
 
@@ -38,14 +39,14 @@ pub fn other_model(running: &Found, named: Option<&str>) -> Option<String> {
 pub fn abilities(seen: &Seen) -> Vec<String> {
     let abilities = [
         ("completions", seen.completes),
-        ("chats", seen.chats),
+        ("chat", seen.chats),
         ("usage in streams", seen.stream_usage),
-        ("answers of a set length", seen.forces_length),
-        ("prompts of token ids", seen.prompt_ids.is_some()),
+        ("forced length", seen.forces_length),
+        ("prompts as token ids", seen.prompt_ids.is_some()),
         ("token ids in streams", seen.return_token_ids),
-        ("counts of cached tokens", seen.tells_cached),
+        ("cached-token counts", seen.tells_cached),
     ];
-    let listed = [("it has", true), ("it lacks", false)].map(|(what, is_seen)| {
+    let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
         let names = abilities.iter().filter(|(_, it)| *it == is_seen);
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
@@ -60,15 +61,15 @@ pub fn profiles(preset: Preset<'_>) -> String {
         true => String::new(),
         false => format!("; `--profile full` adds {}", added.join(", ")),
     };
-    format!("`gate check` runs {}{more}", quick.join(", "))
+    format!("`gate check` will run: {}{more}", quick.join(", "))
 }
 
-/// Options of the running server that the gate file does not hold.
+/// The step where the gate file leaves out options of the running server.
 pub fn left_out(words: &[String], config: &str) -> Option<String> {
     let left_out = options_left_out(words, config);
     (!left_out.is_empty()).then(|| {
         format!(
-            "not taken over from its command: {}; add to `serve` in {CONFIG} what the gates' engine needs",
+            "check `serve` in {CONFIG}: it leaves out these options of the running server: {}",
             left_out.join(", ")
         )
     })
@@ -97,58 +98,76 @@ fn options_left_out<'a>(words: &'a [String], config: &str) -> Vec<&'a str> {
     left_out.collect()
 }
 
-/// That the model's name is an example.
+/// The step where the model's name is an example.
 pub fn example(preset: Preset<'_>) -> String {
     format!(
-        "the model `{}` is an example: set it in {CONFIG}, or start anew with --model",
+        "set the model in {CONFIG}: `{}` is an example (or remove gates/, and use --model)",
         preset.example
     )
 }
 
-/// The steps that the user has to take by hand. `model`: the value of `--model`.
-pub fn to_do(model: Option<&str>, preset: Preset<'_>, is_incomplete: bool) -> Vec<String> {
-    let complete = format!(
-        "complete {CONFIG} where it says FILL IN; or remove gates/, start the engine, and let `gate init --port PORT` read its \
-         start command and its abilities"
-    );
-    let goldens = format!(
-        "for the gate e2e make goldens with `{}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}",
-        preset.golden_command(model.unwrap_or(preset.example))
-    );
+/// The step for the gate file as a whole.
+pub fn review(is_incomplete: bool) -> String {
     match is_incomplete {
-        true => vec![complete, goldens],
-        false => vec![goldens],
+        true => format!(
+            "complete the lines marked FILL IN in {CONFIG}; or remove gates/, start your engine, and let `gate init --port \
+             PORT` fill them in"
+        ),
+        false => format!("read {CONFIG}: its comments explain each setting"),
     }
 }
 
-/// That the tree of a known engine does not look like its own.
+/// The step where the tree of a known engine does not look like its own.
 pub fn other_tree(preset: Preset<'_>, of_tree: Option<&str>) -> Option<String> {
     let name = preset.name;
     (name != CUSTOM && of_tree != Some(name)).then(|| {
         format!(
-            "this tree does not look like {name}'s own: let [engine.build] in {CONFIG} say how {name} is built from it, or \
-             remove the table and compare with main's stored sessions (`gate check --base stored`)"
+            "check [engine.build] in {CONFIG}: this tree does not look like {name}'s own. Write there how {name} is built from \
+             it, or remove the table and compare with main's stored sessions (`gate check --base stored`)"
         )
     })
 }
 
-/// The next commands.
-pub fn next(is_built: bool, running: Option<&Found>) -> String {
-    let stop = running.map_or_else(String::new, |Found { port, .. }| {
-        format!(
-            "stop the server on port {port} (it takes memory and processors that the gate's engines need), "
-        )
-    });
-    match is_built {
-        true => format!(
-            "next: {stop}read gates/gate.toml, run `gate doctor`, and commit gates/ to the default branch. Then `gate check` on a \
-             branch with a change compares it with main; without a change it is an A/A run"
-        ),
-        false => format!(
-            "next: {stop}read gates/gate.toml, then `gate check`: an A/A run, since outside of a git repository there is nothing \
-             to compare with; `gate check --head-arg=ARG` compares with what a further argument makes of it"
-        ),
-    }
+/// The step that ends the server that was looked at.
+pub fn stop(running: &Found) -> String {
+    format!(
+        "stop the server on port {}: it uses memory and CPU that the measurement needs",
+        running.port
+    )
+}
+
+/// The last steps, on this machine.
+pub fn next(is_built: bool) -> Vec<String> {
+    let steps: &[&str] = match is_built {
+        true => &[
+            "run `gate doctor`",
+            "commit gates/ to the default branch",
+            "on a branch with a change, run `gate check`; without a change it is an A/A run",
+        ],
+        false => &[
+            "run `gate doctor`",
+            "run `gate check`: an A/A run, since outside of a git repository there is no other commit to compare with; \
+             `gate check --head-arg=ARG` measures the effect of an engine option",
+        ],
+    };
+    steps.iter().map(|step| (*step).to_owned()).collect()
+}
+
+/// The steps as a numbered list, a line each.
+pub fn to_do(steps: impl IntoIterator<Item = String>) -> Vec<String> {
+    let numbered = steps.into_iter().zip(1..);
+    let numbered = numbered.map(|(step, number)| format!("  {number}. {step}"));
+    std::iter::once("to do:".to_owned())
+        .chain(numbered)
+        .collect()
+}
+
+/// How to add the gate `e2e`. `model`: the value of `--model`.
+pub fn goldens(model: Option<&str>, preset: Preset<'_>) -> String {
+    format!(
+        "optional: for the gate e2e, make goldens with `{}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}",
+        preset.golden_command(model.unwrap_or(preset.example))
+    )
 }
 
 #[cfg(test)]
