@@ -142,20 +142,16 @@ fn at_least(
     match (found, asked) {
         (Some(found), Some(asked)) if found < asked => unfit(
             what,
-            format!("{}, asked for {}", shown(found), shown(asked)),
-            format!("run it on another machine, make room, or ask for less in [host] of {PROJECT}"),
+            format!("{}, {} required", shown(found), shown(asked)),
+            format!("use another machine, make room, or require less in [host] of {PROJECT}"),
         ),
         (Some(found), _) => fit(what, shown(found)),
         (None, Some(asked)) => unfit(
             what,
-            format!("unknown, asked for {}", shown(asked)),
-            "see why the machine does not tell".into(),
+            format!("unknown, {} required", shown(asked)),
+            "this could not be read".into(),
         ),
-        (None, None) => doubtful(
-            what,
-            "unknown".into(),
-            "see why the machine does not tell".into(),
-        ),
+        (None, None) => doubtful(what, "unknown".into(), "this could not be read".into()),
     }
 }
 
@@ -168,7 +164,7 @@ fn busy(load: f64, cores: u32) -> Diagnosis {
         true => doubtful(
             "load",
             found,
-            "see what else runs (`top`): one job at a time on a machine that measures".into(),
+            "see what else runs (`top`), and run one job at a time on this machine".into(),
         ),
     }
 }
@@ -179,7 +175,7 @@ fn governor(governor: &str) -> Diagnosis {
         other => doubtful(
             "CPU governor",
             other.to_owned(),
-            "`cpupower frequency-set --governor performance`, at every start of the machine".into(),
+            "`cpupower frequency-set --governor performance`, at every boot".into(),
         ),
     }
 }
@@ -189,7 +185,7 @@ fn open_files(limit: u64) -> Diagnosis {
         true => fit("open files", limit.to_string()),
         false => doubtful(
             "open files",
-            format!("{limit}, {OPEN_FILES} are better"),
+            format!("{limit}, {OPEN_FILES} recommended"),
             format!(
                 "`LimitNOFILE={OPEN_FILES}` in the service's unit, or `ulimit -n {OPEN_FILES}`"
             ),
@@ -203,7 +199,7 @@ fn user(is_root: bool) -> Diagnosis {
         true => doubtful(
             "user",
             "root".into(),
-            "what is measured runs as this user: let it be one without rights (docs/runner-setup.md)".into(),
+            "measured code runs as this user: use one without rights (docs/runner-setup.md)".into(),
         ),
     }
 }
@@ -247,7 +243,7 @@ fn cache(asked: &Cached, found: &Found) -> Diagnosis {
         (None, _) => unfit(&found.name, "not there".into(), remedy()),
         (Some(bytes), Some(least)) if (bytes as f64) < least => unfit(
             &found.name,
-            format!("{}, asked for {}", gib(bytes as f64), gib(least)),
+            format!("{}, {} required", gib(bytes as f64), gib(least)),
             remedy(),
         ),
         (Some(bytes), _) => fit(&found.name, gib(bytes as f64)),
@@ -263,7 +259,7 @@ fn gpus(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
             let remedy = "install NVIDIA's driver, and see that `nvidia-smi` works for this user";
             return vec![unfit("GPUs", why.clone(), remedy.into())];
         }
-        Err(_) => return vec![fit("GPUs", "none, and none asked for".into())],
+        Err(_) => return vec![fit("GPUs", "none (none required)".into())],
     };
     let is_meant = |gpu: &&GpuAtRest| host.gpu.as_ref().is_none_or(|name| gpu.name.contains(name));
     let meant = gpus.iter().filter(is_meant).count();
@@ -275,8 +271,8 @@ fn gpus(plan: &Plan, facts: &Facts) -> Vec<Diagnosis> {
     let mut all = vec![match meant < asked as usize {
         false => fit("GPUs", found),
         true => {
-            let name = host.gpu.as_deref().unwrap_or("any");
-            let found = format!("{found}; asked for {asked} of the kind {name}");
+            let kind = host.gpu.as_deref().unwrap_or("GPUs");
+            let found = format!("{found}; {asked} {kind} required");
             unfit(
                 "GPUs",
                 found,
@@ -298,12 +294,12 @@ fn one_gpu(name: &str, gpu: &GpuAtRest, memory: Option<f64>) -> Vec<Diagnosis> {
         true => fit(&of("persistence"), "on".into()),
         false => doubtful(
             &of("persistence"),
-            "off: every engine's start pays for the driver's".into(),
+            "off: every engine start reloads the driver".into(),
             "`systemctl enable --now nvidia-persistenced`".into(),
         ),
     }));
     if gpu.is_partitioned == Some(true) {
-        let found = "cut into instances (MIG): neighbours share its memory's bandwidth".into();
+        let found = "MIG is on: other instances may disturb it".into();
         let remedy = "measure on a whole GPU: `nvidia-smi -mig 0`".into();
         all.push(doubtful(&of("partition"), found, remedy));
     }
@@ -312,15 +308,15 @@ fn one_gpu(name: &str, gpu: &GpuAtRest, memory: Option<f64>) -> Vec<Diagnosis> {
         count => doubtful(
             &of("processes"),
             format!("{count} run on it"),
-            "end them (`nvidia-smi`): a launch beside another process is void".into(),
+            "stop them (`nvidia-smi`): a launch beside another process is void".into(),
         ),
     }));
     let bits = gpu.throttle_bits.map(|bits| bits & !THROTTLE_IDLE);
     all.extend(bits.map(|bits| match bits {
-        0 => fit(&of("clocks"), "not held back".into()),
+        0 => fit(&of("clocks"), "not throttled".into()),
         bits => doubtful(
             &of("clocks"),
-            format!("held back at rest, reasons {bits:#x}"),
+            format!("throttled while idle, reasons {bits:#x}"),
             "see `nvidia-smi -q -d PERFORMANCE`: a power cap, heat, or clocks that are set".into(),
         ),
     }));

@@ -74,8 +74,8 @@ fn what_is_missing_is_named_with_what_to_do() {
     };
     check(cache, "~/no-such-weights", "fetch-weights --all");
     check("[host]\ncores = 90000\n", "processors", "90000");
-    check("[host]\nmemory = \"900000 GiB\"\n", "memory", "asked for");
-    check("[host]\ndisk = \"9000000 GiB\"\n", "free disk", "asked for");
+    check("[host]\nmemory = \"900000 GiB\"\n", "memory", "required");
+    check("[host]\ndisk = \"9000000 GiB\"\n", "free disk", "required");
     check("[host]\ngpus = 900\n", "GPUs", "nvidia-smi");
     check(
         "[host]\nprograms = [\"no-such-program\"]\n",

@@ -4,6 +4,7 @@ use crate::doctor::{Diagnosis, Fitness};
 use crate::report::{pretty_json, terminal};
 use serde::Serialize;
 use std::fmt::Write;
+use verdict::plural::count;
 
 const FORMAT: &str = "infergate-doctor/1";
 
@@ -12,7 +13,7 @@ pub fn doctor_text(findings: &[Diagnosis], fitness: Fitness) -> String {
     let header = ["", "what", "found"].map(str::to_owned).to_vec();
     let row = |finding: &Diagnosis| {
         vec![
-            finding.fitness.name().to_owned(),
+            word(finding.fitness).to_owned(),
             finding.what.clone(),
             finding.found.clone(),
         ]
@@ -29,13 +30,23 @@ pub fn doctor_text(findings: &[Diagnosis], fitness: Fitness) -> String {
             let _ = writeln!(out, "{line}");
         }
     }
-    let word = match fitness {
-        Fitness::Fit => "FIT           to measure on",
-        Fitness::Doubtful => "FIT           to measure on, with doubts",
-        Fitness::Unfit => "UNFIT         measure nothing here before that is fixed",
+    let warnings = findings
+        .iter()
+        .filter(|finding| finding.fitness == Fitness::Doubtful);
+    let conclusion = match fitness {
+        Fitness::Fit => "FIT  ready to measure".to_owned(),
+        Fitness::Doubtful => format!("FIT  {}", count(warnings.count(), "warning")),
+        Fitness::Unfit => "UNFIT  fix the items marked unfit first".to_owned(),
     };
-    let _ = writeln!(out, "\n{word}");
+    let _ = writeln!(out, "\n{conclusion}");
     out
+}
+
+fn word(fitness: Fitness) -> &'static str {
+    match fitness {
+        Fitness::Doubtful => "warning",
+        Fitness::Fit | Fitness::Unfit => fitness.name(),
+    }
 }
 
 /// The same as `infergate-doctor/1`.
