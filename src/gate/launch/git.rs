@@ -25,13 +25,12 @@ pub enum GitError {
     #[error("the repository has no commit yet, so there is no main to compare with")]
     NoCommit,
     #[error(
-        "no branch here is the default one: there is no origin/HEAD, and no main or master; name a base with \
-         --base REF (`gate github label`: --diff REF)"
+        "cannot find the default branch (no origin/HEAD, main or master); name a base with --base REF (`gate github label`: \
+         --diff REF)"
     )]
     NoMain,
     #[error(
-        "`{0}` names no commit here: fetch it (`git fetch --tags`, in a shallow clone `git fetch --unshallow`), or name \
-         another"
+        "unknown commit `{0}`; fetch it (`git fetch --tags`, in a shallow clone `git fetch --unshallow`), or name another"
     )]
     UnknownRef(String),
     #[error("head and `{0}` have no common commit; a shallow clone needs `git fetch --unshallow`")]

@@ -35,7 +35,7 @@ pub enum PlanError {
     Unreadable { path: String, source: io::Error },
     #[error("{}", render(.0, false))]
     Refused(Vec<Diagnostic>),
-    #[error("there is no gate `{name}`; {hint}")]
+    #[error("unknown gate `{name}`; {hint}")]
     UnknownGate { name: String, hint: String },
     #[error(transparent)]
     TooLong(#[from] Box<TooLong>),

@@ -29,7 +29,7 @@ fn a_range_that_is_none() {
     refuses(
         &project,
         &with(["c0", "c9"]),
-        &["`c9` names no commit", "git fetch"],
+        &["unknown commit `c9`", "git fetch"],
     );
     refuses(&project, &with(["-x", "c1"]), &["-x"]);
     refuses(&project, &["c0", "c1", "--gate", "lek"], &["lek", "leak"]);

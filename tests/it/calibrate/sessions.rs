@@ -176,7 +176,7 @@ fn bad_numbers_are_refused() {
     project
         .run(&["calibrate", "--gate", "startt"])
         .expect(2)
-        .says(&["there is no gate `startt`"]);
+        .says(&["unknown gate `startt`"]);
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn an_anchor_that_is_none_is_refused_before_anything_is_built() {
     project
         .run(&["baseline", "record"])
         .expect(2)
-        .says(&["`v9` names no commit", "git fetch --tags"]);
+        .says(&["unknown commit `v9`", "git fetch --tags"]);
     project.edit("gates/gate.toml", "anchor = \"v9\"", "anchor = \"--x\"");
     project
         .run(&["baseline", "record"])

@@ -428,7 +428,7 @@ fn one_check_by_name_and_what_is_refused() {
     );
     explain(&sound, &["--check", "work/x"])
         .expect(2)
-        .says(&["no check `work/x`", "work/tpot, work/ttft"]);
+        .says(&["unknown check `work/x`", "work/tpot, work/ttft"]);
     let nothing = tempfile::tempdir().unwrap();
     explain(&nothing, &[])
         .expect(2)

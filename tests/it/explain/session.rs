@@ -11,7 +11,7 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
         .run(&["check", "--gate", "e2e", fault, "--out", "result"])
         .expect(1);
     // Without a directory it takes the newest result.
-    let nothing = "there is no result under";
+    let nothing = "no results in";
     project.run(&["explain"]).expect(2).says(&[nothing]);
     for name in ["20260101-000000-quick-1", "20260102-000000-quick-1"] {
         fs::create_dir_all(project.path(".gate/runs").join(name)).unwrap();

@@ -316,7 +316,7 @@ fn gates_are_those_that_the_paths_need_and_those_asked_for() {
     for asked in ["nope", "tpot ../../etc", "tpot;rm", "--pr"] {
         let gates = format!("--gates={asked}");
         let ended = job.authorize(&sha(12), BOT, &[&gates]).expect(2);
-        ended.says(&["there is no gate", "prefill-drift"]);
+        ended.says(&["unknown gate", "prefill-drift"]);
     }
     assert!(job.fake.asked().is_empty());
 }

@@ -378,7 +378,7 @@ fn what_would_this_branch_need() {
     project
         .run(&["github", "label", "--diff", "nosuch"])
         .expect(2)
-        .says(&["`nosuch` names no commit"]);
+        .says(&["unknown commit `nosuch`"]);
 }
 
 /// By what the remote calls it, else by the usual names.

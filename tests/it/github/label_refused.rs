@@ -193,7 +193,7 @@ fn mistakes_in_the_rules_have_carets() {
     for arguments in [&["github", "label", "--pr", "12"][..], &["check"]] {
         job.run(arguments)
             .expect(2)
-            .says(&["there is no gate `topt`", "did you mean `tpot`?"]);
+            .says(&["unknown gate `topt`", "did you mean `tpot`?"]);
     }
 }
 

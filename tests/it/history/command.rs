@@ -305,18 +305,18 @@ fn wrong_questions_are_refused() {
     };
     refuses(
         &["--check", "tpot/none"],
-        &["no check `tpot/none`", "tpot/regression"],
+        &["unknown check `tpot/none`", "tpot/regression"],
     );
     refuses(
         &["--check", "tpt/none"],
-        &["no gate `tpt`", "did you mean `tpot`"],
+        &["unknown gate `tpt`", "did you mean `tpot`"],
     );
     refuses(
         &["--gate", "tpt"],
-        &["no gate `tpt`", "did you mean `tpot`"],
+        &["unknown gate `tpt`", "did you mean `tpot`"],
     );
     refuses(&["--last", "3"], &["--last"]);
-    refuses(&["--profile", "fast"], &["no profile `fast`"]);
+    refuses(&["--profile", "fast"], &["unknown profile `fast`"]);
     store.project.write(".gate/baseline/series/000.json", "{}");
     let ended = store.project.run(&["history"]).expect(5);
     ended.says(&["000.json", "move the file away"]);

@@ -490,7 +490,7 @@ fn wrong_uses_are_refused_with_2() {
         .unwrap();
     Ended::of(&dry)
         .expect(2)
-        .says(&["there is no gate `tpto`", "tpot"]);
+        .says(&["unknown gate `tpto`", "tpot"]);
     let base = [
         &["github", "publish", "--cancelled", "--dry-run"],
         &head[..],

@@ -72,7 +72,7 @@ fn a_value_for_a_profile_that_is_not_there() {
         "requests = { quick = 100, full = 80 }",
         "requests = { quick = 100, fulll = 80 }",
         &[
-            "`workload.decode.requests`: there is no profile `fulll`",
+            "`workload.decode.requests`: unknown profile `fulll`",
             "gates/tpot.toml:8",
             "^^^^^",
             "did you mean `full`?",
@@ -82,7 +82,7 @@ fn a_value_for_a_profile_that_is_not_there() {
         TPOT,
         "ceiling = { quick = \"5 %\", full = \"3 %\" }",
         "ceiling = { quick = \"5 %\", full = \"3 %\", weekly = \"2 %\" }",
-        &["no profile `weekly`", "possible here: `quick`, `full`"],
+        &["unknown profile `weekly`", "available: `quick`, `full`"],
     );
 }
 
@@ -360,11 +360,11 @@ fn names_that_do_not_exist() {
     project
         .run(&["check", "--gate", "tpto"])
         .expect(2)
-        .says(&["no gate `tpto`", "did you mean `tpot`?"]);
+        .says(&["unknown gate `tpto`", "did you mean `tpot`?"]);
     project
         .run(&["check", "--profile", "ful"])
         .expect(2)
-        .says(&["no profile `ful`", "did you mean `full`?"]);
+        .says(&["unknown profile `ful`", "did you mean `full`?"]);
     project
         .run(&["check", "--frmat", "json"])
         .expect(2)
@@ -392,7 +392,7 @@ fn names_that_do_not_exist() {
         "gates = [\"e2\", \"prefill-drift\", \"tpot\"]\nlooks",
     );
     project.run(&["check"]).expect(2).says(&[
-        "no gate `e2`",
+        "unknown gate `e2`",
         "gates/gate.toml:",
         "^^^^",
         "did you mean `e2e`?",
@@ -417,16 +417,16 @@ fn places_without_project_repository_or_main() {
     project
         .run(&["check", "--base", "v9"])
         .expect(2)
-        .says(&["`v9` names no commit"]);
+        .says(&["unknown commit `v9`"]);
     project
         .run(&["check", "--base=--help"])
         .expect(2)
-        .says(&["names no commit"]);
+        .says(&["unknown commit"]);
     project.git(&["branch", "--move", "trunk"]);
     project
         .run(&["check"])
         .expect(2)
-        .says(&["no branch here is the default one", "--base"]);
+        .says(&["cannot find the default branch", "--base"]);
     std::fs::remove_dir_all(project.path(".git")).unwrap();
     project
         .run(&["check"])

@@ -39,10 +39,14 @@ fn what_is_waived_exists() {
     let typo = SOUND.replace("tpot/regression", "tpot/regresion");
     refuses(
         &typo,
-        &["no check `tpot/regresion`", "did you mean", "regression"],
+        &[
+            "unknown check `tpot/regresion`",
+            "did you mean",
+            "regression",
+        ],
     );
     let typo = SOUND.replace("tpot/", "tpt/");
-    refuses(&typo, &["no gate `tpt`", "did you mean `tpot`"]);
+    refuses(&typo, &["unknown gate `tpt`", "did you mean `tpot`"]);
 }
 
 #[test]

@@ -363,7 +363,7 @@ fn project() -> Project {
 #[track_caller]
 fn possible(project: &Project, command: &[&str]) -> BTreeSet<String> {
     let ended = project.run(command).expect(2);
-    let list = ended.stderr.split_once("possible here: ");
+    let list = ended.stderr.split_once("available: ");
     let (_, list) = list.unwrap_or_else(|| panic!("no list in:\n{}", ended.stderr));
     let line = list.lines().next().unwrap_or_default();
     let names = line.split('`').skip(1).step_by(2);

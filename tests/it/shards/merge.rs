@@ -213,7 +213,7 @@ fn a_shard_names_gates_of_its_run() {
     project
         .run(&["check", "--gate", "one", "--together", "one four"])
         .expect(2)
-        .says(&["there is no gate `four`"]);
+        .says(&["unknown gate `four`"]);
     project
         .run(&["check", "--together", "one two"])
         .expect(2)

@@ -112,5 +112,5 @@ fn a_split_into_nothing_is_refused() {
     project
         .run(&["shard", "plan", "--gate", "four"])
         .expect(2)
-        .says(&["there is no gate `four`"]);
+        .says(&["unknown gate `four`"]);
 }

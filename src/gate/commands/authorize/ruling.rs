@@ -325,7 +325,7 @@ fn refuse_unknown_gates(gates: &[String], rules: &GitHubRules) -> Result<(), Err
     match gates.iter().find(|gate| !rules.gates.contains(gate)) {
         None => Ok(()),
         Some(unknown) => Err(Error::Usage(format!(
-            "--gates: there is no gate `{}`; there are {}",
+            "--gates: unknown gate `{}`; available: {}",
             clean(unknown, 60),
             rules.gates.join(", ")
         ))),

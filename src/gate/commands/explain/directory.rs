@@ -27,7 +27,7 @@ pub fn newest(start: &Path) -> Result<PathBuf, Error> {
     let newest = newest.find(|directory| directory.join("run.json").is_file());
     newest.ok_or_else(|| {
         Error::Usage(format!(
-            "there is no result under {}/.gate/runs: run `gate check`, or name a result directory",
+            "no results in {}/.gate/runs; run `gate check`, or name a result directory",
             root.display()
         ))
     })
@@ -93,7 +93,7 @@ fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Erro
             .map(|check| check.id.as_str())
             .collect();
         Error::Usage(format!(
-            "the record has no check `{id}`; it has {}",
+            "unknown check `{id}`; available: {}",
             ids.join(", ")
         ))
     })

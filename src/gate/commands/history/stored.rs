@@ -174,9 +174,9 @@ fn choose(watched: &mut Vec<Watched>, check: Option<&str>) -> Result<(), Error> 
     if watched.is_empty() {
         let there = match names.is_empty() {
             true => "checks are named GATE/CHECK".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+            false => format!("available: {}", names.join(", ")),
         };
-        return Err(Error::Usage(format!("there is no check `{id}`; {there}")));
+        return Err(Error::Usage(format!("unknown check `{id}`; {there}")));
     }
     Ok(())
 }

@@ -134,7 +134,7 @@ fn gates(field: &Field<'_, '_>, all: Option<&[String]>) -> Result<Vec<String>, D
     for item in &items {
         let name = item.text()?;
         if let Some(all) = all.filter(|all| !all.iter().any(|known| known == name)) {
-            let mut refusal = item.wrong(format!("there is no gate `{name}`"));
+            let mut refusal = item.wrong(format!("unknown gate `{name}`"));
             refusal.help = Some(suggestion(name, all.iter().map(String::as_str)));
             return Err(refusal);
         }
@@ -322,7 +322,7 @@ mod tests {
             (
                 "paths = [\"a\"]\ngates = [\"topt\"]",
                 "\"topt\"",
-                "there is no gate `topt`",
+                "unknown gate `topt`",
             ),
             ("paths = [\"a\"]\ngates = []", "[]", "names no gate"),
             ("paths = [\"a\"]\ncolour = 1", "colour", "unknown key"),

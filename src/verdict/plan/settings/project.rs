@@ -123,7 +123,7 @@ pub fn unknown_gate(
     let names = gates.list()?;
     let wrong = names.iter().find(|name| name.text() == Ok(gate));
     let wrong = wrong.unwrap_or(&gates);
-    let mut refusal = wrong.wrong(format!("there is no gate `{gate}`"));
+    let mut refusal = wrong.wrong(format!("unknown gate `{gate}`"));
     refusal.help = Some(help);
     Ok(refusal)
 }
@@ -394,7 +394,7 @@ fn read_design(root: &Section<'_, '_>, profile: &str) -> Result<Design, Diagnost
         }
     }
     chosen.ok_or_else(|| {
-        let mut refusal = profiles_field.wrong(format!("there is no profile `{profile}`"));
+        let mut refusal = profiles_field.wrong(format!("unknown profile `{profile}`"));
         refusal.help = Some(suggestion(profile, profiles.iter().map(|(name, _)| *name)));
         refusal
     })

@@ -73,7 +73,7 @@ fn refuse_unknown(
         if check_ids(gates).any(|known| known == id) {
             return Ok(());
         }
-        let mut refusal = check.wrong(format!("there is no check `{id}`"));
+        let mut refusal = check.wrong(format!("unknown check `{id}`"));
         refusal.help = Some(suggestion(id, check_ids(gates)));
         return Err(refusal);
     }
@@ -81,7 +81,7 @@ fn refuse_unknown(
         return Ok(());
     };
     let mut refusal = check.wrong(format!(
-        "there is no gate `{gate}`; a check is named `gate/check`"
+        "unknown gate `{gate}`; a check is named `gate/check`"
     ));
     refusal.help = Some(suggestion(gate, all.iter().map(String::as_str)));
     Err(refusal)

@@ -108,7 +108,7 @@ pub fn suggestion<'a>(wrong: &str, right: impl Iterator<Item = &'a str> + Clone)
         Some(name) => format!("did you mean `{name}`?"),
         None => {
             let names: Vec<String> = right.map(|name| format!("`{name}`")).collect();
-            format!("possible here: {}", names.join(", "))
+            format!("available: {}", names.join(", "))
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         );
         assert_eq!(
             suggestion("zzz", names.iter().copied()),
-            "possible here: `margin`, `ceiling`"
+            "available: `margin`, `ceiling`"
         );
     }
 }

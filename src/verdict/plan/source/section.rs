@@ -110,7 +110,7 @@ impl<'a, 'd> Field<'a, 'd> {
             return Ok(());
         };
         let name = key.get_ref();
-        let message = format!("`{}`: there is no profile `{name}`", self.name);
+        let message = format!("`{}`: unknown profile `{name}`", self.name);
         let mut refusal = self.source.wrong(key.span(), message);
         refusal.help = Some(suggestion(name, self.profiles.iter().map(String::as_str)));
         Err(refusal)
