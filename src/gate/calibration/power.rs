@@ -12,7 +12,7 @@ pub struct PowerPlan {
     /// Checks that share the false-alarm budget.
     pub checks: u32,
     pub rows: Vec<PowerRow>,
-    /// Why a check is not among them, one sentence each.
+    /// Why checks are not among them: one sentence per reason.
     pub unknown: Vec<String>,
 }
 

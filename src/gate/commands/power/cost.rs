@@ -30,7 +30,9 @@ pub fn power(options: &PowerOptions) -> Result<PowerPlan, Error> {
     let (plan, _) = plan::from_directory(&root, &options.selection)?;
     let all: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
     let checks = u32::try_from(all).unwrap_or(u32::MAX);
-    let (mut rows, mut unknown) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    // Checks without a known noise, by the reason.
+    let mut unknown: Vec<(String, Vec<&str>)> = Vec::new();
     for gate in &plan.gates {
         let known = Known::of(&plan, &root, gate)?;
         for check in &gate.checks {
@@ -41,13 +43,27 @@ pub fn power(options: &PowerOptions) -> Result<PowerPlan, Error> {
             };
             match of {
                 Some(of) => rows.push(row(options, check, &test, of, &known)),
-                None => unknown.push(known.nothing(check)),
+                None => {
+                    let why = known.uncertified();
+                    match unknown.iter_mut().find(|(of, _)| *of == why) {
+                        Some((_, checks)) => checks.push(&check.id),
+                        None => unknown.push((why, vec![&check.id])),
+                    }
+                }
             }
         }
     }
+    let unknown: Vec<String> = unknown
+        .into_iter()
+        .map(|(why, checks)| {
+            format!(
+                "the noise of {} is unknown: {why}, and too few stored sessions of main; run `gate calibrate`, or give --sd",
+                checks.join(", ")
+            )
+        })
+        .collect();
     if rows.is_empty() && !unknown.is_empty() {
-        let remedy = "run `gate calibrate`, or say it with --sd";
-        return Err(Error::Usage(format!("{}; {remedy}", unknown.join("\n"))));
+        return Err(Error::Usage(unknown.join("\n")));
     }
     Ok(PowerPlan {
         power: options.power,
@@ -96,17 +112,13 @@ impl Known {
         })
     }
 
-    /// Why there is no standard deviation.
-    fn nothing(&self, check: &Check) -> String {
-        let why = match &self.standing {
-            Standing::Missing => "it was not calibrated on this machine".to_owned(),
-            Standing::Void { created, why, .. } => format!("its certificate of {created} {why}"),
-            Standing::Valid(of) => format!("its certificate of {} has no value of it", of.created),
-        };
-        format!(
-            "nothing tells how much launches of {} vary: {why}, and main's stored sessions do not tell",
-            check.id
-        )
+    /// Why no certificate gives the standard deviation, as a clause.
+    fn uncertified(&self) -> String {
+        match &self.standing {
+            Standing::Missing => "not calibrated on this machine".to_owned(),
+            Standing::Void { created, why, .. } => format!("the certificate of {created} {why}"),
+            Standing::Valid(of) => format!("the certificate of {} does not have it", of.created),
+        }
     }
 }
 

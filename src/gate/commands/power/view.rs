@@ -121,7 +121,7 @@ struct Plan<'a> {
     looks: &'a [u32],
     checks: u32,
     rows: Vec<JsonRow<'a>>,
-    /// Why a check has no row.
+    /// Why checks have no row.
     unknown: &'a [String],
 }
 
