@@ -136,7 +136,7 @@ impl LoadResult {
             reasons.push(format!("{why}: of the requests that were done until then"));
         }
         if self.requests.ok == 0 {
-            reasons.push("no request was answered soundly".to_owned());
+            reasons.push("every request failed".to_owned());
         }
         let late = self.client_beyond_limit.iter();
         reasons.extend(late.map(|how| format!("its client was not good enough: {how}")));

@@ -308,7 +308,7 @@ async fn the_table_fits_its_width() {
     for line in table.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
-    for part in ["TTFT", "p99", "throughput", "100 done, 100 sound", "client"] {
+    for part in ["TTFT", "p99", "throughput", "100 sent, 100 valid", "client"] {
         assert!(table.contains(part), "{part} in\n{table}");
     }
 }

@@ -111,7 +111,7 @@ async fn an_answer_that_was_held_back_whole_is_invalid() {
         &output,
         4,
         &[
-            "5 sound",
+            "5 valid",
             "INVALID a prompt of 70 tokens",
             "all others arrived together",
         ],

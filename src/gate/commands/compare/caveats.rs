@@ -66,7 +66,7 @@ pub fn unsound(record: &RunRecord, sent: u64, void: u64) -> Vec<String> {
     let answers = if !heads.any(|launch| launch.exit.is_clean()) {
         Some("no launch of it ended as it should")
     } else if sent > 0 && void == sent {
-        Some("no request was answered soundly")
+        Some("every request failed")
     } else {
         None
     };

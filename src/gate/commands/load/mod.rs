@@ -104,7 +104,7 @@ fn exit(report: &LoadReport, format: Format) -> Exit {
         return Exit::Interrupted;
     }
     if report.requests.ok == 0 {
-        output::error("invalid: no request was answered soundly");
+        output::error("invalid: every request failed");
         return Exit::Invalid;
     }
     // Table and Markdown say so themselves; the others may go to a file.

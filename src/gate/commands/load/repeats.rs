@@ -156,7 +156,7 @@ pub fn charts(runs: &[LoadReport]) -> Vec<Picture> {
 }
 
 fn header() -> [&'static str; 8] {
-    let mut header = ["run", "sound", "", "", "", "", "", ""];
+    let mut header = ["run", "valid", "", "", "", "", "", ""];
     for (column, (_, name, _)) in header[2..].iter_mut().zip(NUMBERS) {
         *column = name;
     }

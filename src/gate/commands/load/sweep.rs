@@ -20,7 +20,7 @@ const LEAST_STEPS: usize = 3;
 const BEND: f64 = 0.1;
 
 const COLUMNS: [&str; 8] = [
-    "", "sound", "TTFT p50", "p99", "TPOT p50", "p99", "tokens/s", "good",
+    "", "valid", "TTFT p50", "p99", "TPOT p50", "p99", "tokens/s", "good",
 ];
 
 /// Each step's pace and throughput, and the knee: the pace of the step that lies farthest above the straight line from

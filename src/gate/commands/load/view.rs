@@ -289,7 +289,7 @@ pub fn lines(report: &LoadReport) -> Vec<(&'static str, String)> {
     } = &report.requests;
     lines.push((
         "requests",
-        format!("{sent} done, {ok} sound; {warmup} of warm-up before"),
+        format!("{sent} sent, {ok} valid; {warmup} warm-up"),
     ));
     for (name, count) in void {
         let detail = details.get(name).map_or("", String::as_str);
