@@ -70,7 +70,7 @@ impl ProgressLines {
             Event::Built { what, seconds } if *seconds > 0.0 => {
                 self.line(&format!("built {what} in {seconds:.0} s"));
             }
-            Event::Built { what, .. } => self.line(&format!("{what} was built by an earlier run")),
+            Event::Built { what, .. } => self.line(&format!("using the earlier build of {what}")),
             Event::Resumed {
                 launches,
                 elapsed,
@@ -121,13 +121,12 @@ impl ProgressLines {
     fn resumed(&self, launches: u32, elapsed: Duration, is_cut_off: bool) {
         self.kept.set(launches);
         let again = if is_cut_off {
-            "; the one that was cut off is measured again"
+            "; the interrupted launch runs again"
         } else {
             ""
         };
-        let are = if launches == 1 { "is" } else { "are" };
         self.line(&format!(
-            "going on: {} of {:.0} s {are} kept{again}",
+            "resuming after {} ({:.0} s){again}",
             count(launches, "launch"),
             elapsed.as_secs_f64()
         ));
@@ -138,8 +137,9 @@ impl ProgressLines {
         self.begun.set(Instant::now());
         self.budget.set(Some(budget));
         self.pace.set(Pace::default());
+        let limit = at_most(budget).map_or_else(String::new, |limit| format!(", {limit}"));
         self.line(&format!(
-            "measuring: at most {} of {}",
+            "measuring: up to {} of {}{limit}",
             count(blocks, "block"),
             count(arms, "launch")
         ));
@@ -198,7 +198,7 @@ impl ProgressLines {
         let ahead = total.saturating_sub(u64::from(launches_done));
         let left = budget.saturating_sub(spent);
         let left = left.min(self.pace.get().left(ahead, spent).unwrap_or(left));
-        format!(", at most {} left", about(left))
+        at_most(left).map_or_else(String::new, |left| format!(", {left} left"))
     }
 
     /// Shows each check's verdict by now: in a terminal below the bar, elsewhere in one line.
@@ -243,6 +243,11 @@ impl ProgressLines {
         }
         self.all.suspend(|| output::note(text));
     }
+}
+
+/// `at most 12 s`; `None` for less than half a second.
+fn at_most(time: Duration) -> Option<String> {
+    (time.as_secs_f64() >= 0.5).then(|| format!("at most {}", about(time)))
 }
 
 /// `12 s`, `4 min`.

@@ -85,7 +85,7 @@ fn a_count_decides_by_one_block_and_a_broken_neighbour_stays_a_candidate() {
         .map(|t| t["launches"].as_u64().unwrap())
         .collect();
     assert_eq!(launches, [2, 0, 2, 2]);
-    let told = "measuring: at most 1 block of 2 launches";
+    let told = "measuring: up to 1 block of 2 launches";
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
     assert_eq!(project.leftovers(), [0; 0]);
 }
@@ -190,10 +190,10 @@ fn a_search_for_a_crash_says_how_many_blocks_it_takes() {
     assert_eq!(found["trials"][1]["launches"], 4);
     let (confirming, searching) = ended.stderr.split_once("trying").unwrap();
     for (text, told) in [(confirming, "1 block"), (searching, "2 blocks")] {
-        let told = format!("measuring: at most {told} of 2 launches");
+        let told = format!("measuring: up to {told} of 2 launches");
         assert!(text.contains(&told), "`{told}` is missing in\n{text}");
     }
-    assert!(!searching.contains("at most 1 block"), "{searching}");
+    assert!(!searching.contains("up to 1 block"), "{searching}");
 }
 
 #[test]

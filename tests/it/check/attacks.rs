@@ -203,7 +203,7 @@ fn a_kept_artifact_that_was_changed_is_built_anew() {
     let ended = project.run(&again).expect(1);
     assert!(ended.stderr.contains("built base"), "{}", ended.stderr);
     assert!(
-        !ended.stderr.contains("base was built by an earlier run"),
+        !ended.stderr.contains("using the earlier build of base"),
         "{}",
         ended.stderr
     );

@@ -28,7 +28,7 @@ fn a_regression_between_commits_is_found_and_the_base_build_is_kept() {
     project
         .run(&arguments)
         .expect(1)
-        .says(&["was built by an earlier run"]);
+        .says(&["using the earlier build"]);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_clean_tree_at_main_is_measured_against_itself_with_one_build() {
     let ended = project
         .run(&["check", "--format", "json", "--gate", "e2e"])
         .expect(0)
-        .says(&["measuring: at most 1 block of 2 launches"]);
+        .says(&["measuring: up to 1 block of 2 launches"]);
     assert_eq!(ended.json()["comparison"], "same-build");
     assert!(!ended.stderr.contains("building base"), "{}", ended.stderr);
     let text = project.run(&["check", "--gate", "e2e"]).expect(0).stdout;

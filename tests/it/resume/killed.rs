@@ -42,7 +42,11 @@ fn a_killed_session_goes_on_where_it_was() {
 
     let resume = start(&project, &["--resume", "result"]);
     let second = cut_off(&project, resume, 3, Signal::SIGKILL);
-    assert!(second.stderr.contains("going on: "), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("resuming after "),
+        "{}",
+        second.stderr
+    );
     let between = json(&project, "result/run.json");
     assert_eq!(launches(&between), first);
     let later = kept(&project);
