@@ -150,7 +150,7 @@ fn a_gap_of_nothing_in_the_middle_of_all() {
     );
     assert_eq!(
         sentence(check),
-        "launch 3: icl of 0 says nothing: most events arrived together with another"
+        "launch 3: icl of 0 is meaningless: most events arrived together with another"
     );
 }
 

@@ -216,7 +216,7 @@ fn not_positive() {
     expect_invalid(
         &session,
         "not-positive",
-        "launch 0: tpot of -0.005 cannot be",
+        "launch 0: tpot is -0.005, which is impossible",
     );
 }
 
@@ -226,7 +226,7 @@ fn too_few_samples() {
     expect_invalid(
         &session,
         "too-few-samples",
-        "launch 0 (base): 29 sound requests of gate/work where 30 are needed",
+        "launch 0 (base): 29 valid requests of gate/work; 30 are needed",
     );
 }
 
@@ -240,7 +240,7 @@ fn constant_latency() {
     expect_invalid(
         &session,
         "constant-latency",
-        "30 values of tpot take fewer than 3 different values",
+        "30 values of tpot have fewer than 3 distinct values",
     );
 }
 

@@ -211,7 +211,7 @@ fn streams_that_were_never_in_flight() {
         8,
         Some((
             "streams-not-reached",
-            "10 streams were asked for, and at most 8",
+            "at most 8 of 10 requested streams were in flight",
         )),
     );
 }

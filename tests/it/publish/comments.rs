@@ -231,7 +231,7 @@ fn an_inconclusive_result() {
 fn an_invalid_measurement() {
     insta::assert_snapshot!(visible(&of_record(&short())), @r##"
     <!-- infergate:gate -->
-    ## 🚫 Invalid: launch 1 (base): 2 sound requests of tpot/decode where 5 are needed (tpot/regression); tpot/ceiling is invalid too
+    ## 🚫 Invalid: launch 1 (base): 2 valid requests of tpot/decode; 5 are needed (tpot/regression); tpot/ceiling is invalid too
 
     | check | base | head | change | fails if shown | passes if shown | verdict |
     |---|--:|--:|---|---|---|---|
@@ -248,8 +248,8 @@ fn an_invalid_measurement() {
 
     <details><summary>🚫 <b>Time per output token</b>: invalid</summary>
 
-    - **invalid** `tpot/regression`, tpot (too-few-samples): launch 1 (base): 2 sound requests of tpot/decode where 5 are needed
-    - **invalid** `tpot/ceiling`, tpot (too-few-samples): launch 0 (head): 2 sound requests of tpot/decode where 5 are needed
+    - **invalid** `tpot/regression`, tpot (too-few-samples): launch 1 (base): 2 valid requests of tpot/decode; 5 are needed
+    - **invalid** `tpot/ceiling`, tpot (too-few-samples): launch 0 (head): 2 valid requests of tpot/decode; 5 are needed
 
     </details>
 

@@ -194,20 +194,20 @@ fn of_launch(
     let metric = check.metric;
     let text = match fact {
         LaunchFact::Value(v) => {
-            let wrong = match rule {
-                RuleId::NotFinite => "is no number",
-                _ => "cannot be",
+            let remark = match rule {
+                RuleId::NotFinite => "",
+                _ => ", which is impossible",
             };
-            return format!("launch {position}: {metric} of {v} {wrong}");
+            return format!("launch {position}: {metric} is {v}{remark}");
         }
         LaunchFact::NoGap(v) => {
             return format!(
-                "launch {position}: {metric} of {v} says nothing: most events arrived together with another"
+                "launch {position}: {metric} of {v} is meaningless: most events arrived together with another"
             );
         }
         LaunchFact::Constant { values, distinct } => {
             return format!(
-                "launch {position}: {values} values of {metric} take fewer than {distinct} different values"
+                "launch {position}: {values} values of {metric} have fewer than {distinct} distinct values"
             );
         }
         LaunchFact::PageCache {
@@ -222,14 +222,14 @@ fn of_launch(
                 },
                 |share| format!("{} % of the engine's files were in memory", number(share * 100.0)),
             );
-            format!("the page cache was to be {}, and {found}", wanted.name())
+            format!("the page cache should be {}, but {found}", wanted.name())
         }
         LaunchFact::OthersOnGpu { gpu, others } => format!(
             "{} on GPU {gpu}: what they took would count as the engine's",
             count(*others, "other process")
         ),
         LaunchFact::OthersCpu { cores, limit } => format!(
-            "other processes used {} cores, {} are allowed: end them, or measure when they rest",
+            "other processes used {} cores, {} are allowed: stop them, or measure when the machine is idle",
             number(*cores),
             number(*limit)
         ),
@@ -249,17 +249,17 @@ fn of_launch(
             need,
             left_out,
         } => {
-            let text = format!("{got} sound requests of {workload} where {need} are needed");
+            let text = format!("{got} valid requests of {workload}; {need} are needed");
             match left_out {
                 0 => text,
                 _ => format!(
-                    "{text}; {left_out} more arrived at one moment and have no time per token. {SEND_AT_ONCE}"
+                    "{text}. {left_out} more arrived at one moment and have no time per token. {SEND_AT_ONCE}"
                 ),
             }
         }
-        LaunchFact::WrongAnswers { wrong, all, first } => format!(
-            "{wrong} of {all} answers are wrong, so they are not the work that was to be timed; {first}"
-        ),
+        LaunchFact::WrongAnswers { wrong, all, first } => {
+            format!("{wrong} of {all} answers are wrong, so their times do not count; {first}")
+        }
         LaunchFact::ClientLate {
             delay_ms,
             moved,
@@ -293,7 +293,7 @@ fn of_launch(
             percent(*bearable)
         ),
         LaunchFact::Streams { asked, reached } => {
-            format!("{asked} streams were asked for, and at most {reached} were ever in flight")
+            format!("at most {reached} of {asked} requested streams were in flight")
         }
         LaunchFact::HeldBack { sending, whole } => format!(
             "first to last token took {} of base's time, and whole answers took {} of base's: what was saved after the \

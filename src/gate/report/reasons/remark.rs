@@ -108,7 +108,7 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
         Remark::Noise { stolen, others } => noise(*stolen, *others),
         Remark::Modes(found) => modes(check, found),
         Remark::OthersCpu { cores, launch } => format!(
-            "other processes used {} processors beside head's launch {launch}: measure again when they rest; \
+            "other processes used {} processors beside head's launch {launch}: measure again when the machine is idle; \
              `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
             number(*cores)
         ),
