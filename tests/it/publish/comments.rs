@@ -334,7 +334,7 @@ fn before_and_without_a_measurement() {
     let of = |state| visible(&comment(&publication(state), None, MARKER));
     insta::assert_snapshot!(of(State::Pending), @r"
     <!-- infergate:gate -->
-    ## ⏳ Measuring: this commit is being measured: tpot; the result will appear here
+    ## ⏳ Measuring: tpot; the result will appear here
 
     [the run](https://github.com/octocat/Hello-World/actions/runs/7)
     ");
@@ -342,7 +342,7 @@ fn before_and_without_a_measurement() {
                 ghp_0123456789abcdef0123456789abcdef0123\n";
     insta::assert_snapshot!(of(State::NotMeasured { said }), @r"
     <!-- infergate:gate -->
-    ## 🚫 Not measured: the run ended before there was a measurement: a build, a launch or the machine failed
+    ## 🚫 Not measured: a build, a launch or the machine failed
 
     ````text
     error: the build of head failed
@@ -364,7 +364,7 @@ fn before_and_without_a_measurement() {
     ");
     insta::assert_snapshot!(of(State::Refused { why: "`.bashrc` is no name that a result directory has" }), @r"
     <!-- infergate:gate -->
-    ## 🚫 Result refused: what the machine handed back is not believed: \`.bashrc\` is no name that a result directory has
+    ## 🚫 Result refused: \`.bashrc\` is no name that a result directory has
 
     Reproduce: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 
@@ -372,7 +372,7 @@ fn before_and_without_a_measurement() {
     ");
     insta::assert_snapshot!(of(State::Cancelled), @r"
     <!-- infergate:gate -->
-    ## ⏹️ Cancelled: the run was ended before it had a result
+    ## ⏹️ Cancelled: the run has no result
 
     Reproduce: `gate check --head 6dcb09b5b57875f334f61aebed695e2e4193db5e --base c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c --profile quick --gate tpot`
 

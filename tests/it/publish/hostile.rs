@@ -174,7 +174,7 @@ fn many_gates_are_cut_from_the_least_important_on() {
         text.contains("Left out, since a comment takes 65,536 characters: the gate gate"),
         "{text}"
     );
-    assert!(text.contains("All of it is in report.html: [the run](https://github.com/"));
+    assert!(text.contains("Full report: report.html ([the run](https://github.com/"));
     // Red gates and how to reproduce them stay.
     assert!(text.contains("Reproduce: `gate check --head"));
     without_fences(&text);

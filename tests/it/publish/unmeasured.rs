@@ -50,7 +50,7 @@ fn a_failure_that_names_a_section_forges_none() {
     let filler = format!("{}\n", "😀".repeat(299)).repeat(58);
     site.put("failure.txt", &format!("{forged}{filler}"));
     let ended = site.dry().expect(5);
-    let ended = ended.comments(&["what was said. All of it is in report.html"]);
+    let ended = ended.comments(&["what was said. Full report: report.html"]);
     assert!(!ended.stdout.contains("forged"), "{}", ended.stdout);
 }
 

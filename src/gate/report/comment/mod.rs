@@ -78,8 +78,8 @@ fn whereabouts(publication: &Publication<'_>) -> String {
         .map(|link| format!("[{}]({})", inert(&link.name), link.url))
         .collect();
     match links.as_slice() {
-        [] => "All of it is in report.html beside the verdict.".to_owned(),
-        links => format!("All of it is in report.html: {}.", links.join(", ")),
+        [] => "Full report: report.html.".to_owned(),
+        links => format!("Full report: report.html ({}).", links.join(", ")),
     }
 }
 
@@ -280,7 +280,7 @@ fn waivers(verdict: &RunVerdict) -> Option<Vec<String>> {
                 false => format!("until {}", inert(&waiver.expires)),
             };
             Some(format!(
-                "{} {until}, {} answers for it: {} ({})",
+                "{} {until}, owner {}: {} ({})",
                 code_span(&check.id),
                 inert(&waiver.owner),
                 inert(&waiver.reason),

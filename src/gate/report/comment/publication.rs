@@ -149,7 +149,7 @@ impl Publication<'_> {
         }
     }
 
-    /// A sentence for it. It may hold text from outside.
+    /// The sentence after [`word`](Self::word) and a colon. It may hold text from outside.
     pub fn sentence(&self) -> String {
         match &self.state {
             State::Pending => {
@@ -157,15 +157,12 @@ impl Publication<'_> {
                     true => format!("the gates of the profile {}", self.profile),
                     false => self.gates.join(", "),
                 };
-                format!("this commit is being measured: {gates}; the result will appear here")
+                format!("{gates}; the result will appear here")
             }
             State::Judged(judged) => crate::report::headline(judged.record, judged.verdict),
-            State::NotMeasured { .. } => {
-                "the run ended before there was a measurement: a build, a launch or the machine failed".into()
-            }
-            State::Refused { why } => format!("what the machine handed back is not believed: {why}"),
-            State::NotRun { why } => (*why).to_owned(),
-            State::Cancelled => "the run was ended before it had a result".into(),
+            State::NotMeasured { .. } => "a build, a launch or the machine failed".into(),
+            State::Refused { why } | State::NotRun { why } => (*why).to_owned(),
+            State::Cancelled => "the run has no result".into(),
             State::NotNeeded => "no path of this pull request needs a gate run".into(),
         }
     }
