@@ -64,7 +64,7 @@ pub struct VerdictArgs {
     /// How to print the verdict
     #[arg(long, value_enum, default_value_t = VerdictFormat::Text)]
     pub format: VerdictFormat,
-    /// Say why for every check, also for those that passed
+    /// Explain every check, including those that passed
     #[arg(short, long)]
     pub verbose: bool,
 }

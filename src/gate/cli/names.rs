@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Which gates of the profile a command is about.
 #[derive(Args)]
 pub struct GateArgs {
-    /// Only this gate, or several between commas or spaces; may be repeated [default: those of the profile]
+    /// Gates, separated by commas or spaces; repeatable [default: the profile's]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
 }

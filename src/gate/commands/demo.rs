@@ -14,7 +14,7 @@ const SLOWER: [&str; 2] = ["--head-arg=--fault", "--head-arg=decode-delay=10%"];
 
 #[derive(Args)]
 pub struct DemoArgs {
-    /// Folder for the gates and the report [default: a new one among the temporary files]
+    /// Folder for the gates and the report [default: a new temporary folder]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -48,7 +48,7 @@ const EXIT_CODES: &str =
 struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Colours: in a terminal unless NO_COLOR is set, always, or never
+    /// When to use colours; `auto`: in a terminal, unless NO_COLOR is set
     #[arg(
         long,
         global = true,
@@ -84,70 +84,70 @@ impl From<Color> for ColorChoice {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Find a planted slowdown, with nothing but this program: half a minute
+    /// Watch the gate catch a planted slowdown: 30 s, no engine needed
     Demo(demo::DemoArgs),
-    /// Write gates for an engine: how it starts, what it can do, and the checks that fit
+    /// Write gates for your engine: start command, capabilities, checks
     #[command(after_help = "Examples:
   gate init                                    find the engine: tree, running server, PATH
   gate init --engine vllm --model Qwen/Qwen3-0.6B
   gate init --github --action OWNER/infergate@COMMIT --release v0.1.0")]
     Init(init::InitArgs),
-    /// Build head and base, measure both in turn on this machine, and judge
+    /// Build your tree and main, measure both in turn, print a verdict
     #[command(after_help = "Examples:
   gate check                                   the working tree against main
   gate check --gate tpot --profile full        one gate, more launches
-  gate check --head-arg=--max-num-seqs=64      what a further argument changes
+  gate check --head-arg=--max-num-seqs=64      effect of an engine option
   gate check --same-build                      one build against itself: this machine's noise
   gate check --dry-run                         what would be measured, and how long
 
 Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure, 130 interrupted")]
     Check(check::CheckArgs),
-    /// Judge a result directory again, from its run.json alone, and print it in a format
+    /// Print a result in any format, judged again from its run.json
     #[command(after_help = "Examples:
   gate report .gate/runs/20261127-040547-quick-28532
   gate report DIR --format html > report.html
   gate report DIR --format csv > launches.csv")]
     Report(report::ReportArgs),
-    /// Measure on several machines: plan the shards of a run, merge them
+    /// Split a run over several machines, and merge the results
     #[command(subcommand)]
     Shard(Shard),
     /// Check whether this machine is fit to measure on
     Doctor(doctor::DoctorArgs),
-    /// Find the commit of a regression between two commits
+    /// Find the commit that caused a regression
     #[command(after_help = "Examples:
   gate bisect v0.3.0 main --gate tpot
   gate bisect --resume DIR                      go on after an interruption")]
     Bisect(bisect::BisectArgs),
-    /// Take a failed check of a result directory apart
+    /// Explain a check: its slower part, first bad launch, and readings
     #[command(after_help = "Examples:
   gate explain                                 the newest result's gravest check
   gate explain .gate/runs/20261127-040547-quick-28532
   gate explain --check latency/tpot --format markdown")]
     Explain(explain::ExplainArgs),
-    /// Put results beside one another, or launch engines and compare them
+    /// Compare results side by side, or launch and compare engines
     #[command(after_help = "Examples:
   gate compare before.json after.json          results of gate load, vllm bench, guidellm or AIPerf
   gate compare --engines ours,vllm             launch engines of gates/engines.toml in turn
   gate compare --engines ours,vllm --gate latency --at-most tpot=1.1")]
     Compare(compare::CompareArgs),
-    /// Record, list, show, push and pull main's stored sessions
+    /// Manage main's stored sessions: record, list, push, pull
     Baseline(baseline::BaselineArgs),
-    /// Measure what this machine can resolve, by sessions of one build against itself
+    /// Measure this machine's noise and the smallest change it can detect
     Calibrate(calibrate::CalibrateArgs),
-    /// Show how many launches and minutes an effect needs on this machine
+    /// Show how many launches and minutes it takes to detect a change
     Power(power::PowerArgs),
-    /// Show how main moved, from its stored sessions: steps, trend and creep
+    /// Show main's performance over time: steps, trend and creep
     History(history::HistoryArgs),
-    /// Measure a server that already runs, with one workload
+    /// Load-test a running server
     #[command(after_help = "Examples:
   gate load --url http://127.0.0.1:8000 --model NAME --concurrency 8
   gate load --url http://127.0.0.1:8000 --model NAME --rate 4 --duration 60
   gate load --url http://127.0.0.1:8000 --model NAME --concurrency 1,2,4,8 --format html")]
     Load(Box<load::LoadArgs>),
-    /// Make goldens: a reference's greedy answers, which an e2e gate compares with
+    /// Make reference answers (goldens) for the e2e gate
     #[command(subcommand)]
     Golden(golden::GoldenCommand),
-    /// Pull requests, in the jobs of a workflow: label, authorize, publish
+    /// Commands for GitHub workflows: label, authorize, publish
     #[command(subcommand)]
     Github(GitHub),
     /// Serve a model over the OpenAI HTTP API
@@ -159,13 +159,13 @@ Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure
 
 A reply's usage.prompt_tokens_details.cached_tokens says what was not computed again; /metrics counts all.")]
     Serve(serve::ServeArgs),
-    /// Compile the CUDA kernels of `gate serve` ahead
+    /// Precompile the CUDA kernels of `gate serve`
     Kernels(kernels::KernelsArgs),
-    /// Compare the speed of `gate serve` with the least time that this machine needs for a model
+    /// Compare `gate serve` with the machine's hardware limit for a model
     Roofline(roofline::RooflineArgs),
     /// Plant faults in a real engine, and check that the gates catch them
     Selftest(selftest::SelftestArgs),
-    /// Tools behind the others: record or disturb traffic, convert results, judge simulated sessions
+    /// Low-level tools: proxy, import, replay
     #[command(subcommand)]
     Dev(Dev),
     /// Print completions for a shell, or write man pages
@@ -211,11 +211,11 @@ const GROUPS: [(&str, &[&str]); 8] = [
         "This machine",
         &["doctor", "calibrate", "power", "roofline"],
     ),
-    ("What is measured", &["golden", "selftest"]),
-    ("Main's records", &["baseline"]),
+    ("Prepare and test gates", &["golden", "selftest"]),
+    ("Baselines", &["baseline"]),
     ("In CI", &["github", "shard"]),
-    ("The engine in this program", &["serve", "kernels"]),
-    ("Tools", &["dev", "completions"]),
+    ("Built-in engine", &["serve", "kernels"]),
+    ("Other", &["dev", "completions"]),
 ];
 
 /// The command line, with its commands in groups.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// A result directory that holds run.json; its verdict and reports are written anew
+    /// Result directory with a run.json; its verdict and reports are rewritten
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     #[command(flatten)]

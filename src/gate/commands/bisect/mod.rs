@@ -29,7 +29,7 @@ pub struct BisectArgs {
     /// A later commit with it
     #[arg(required_unless_present = "resume")]
     bad: Option<String>,
-    /// The gate that tells them apart
+    /// Gate to bisect by
     #[arg(long, value_name = "NAME", required_unless_present = "resume")]
     gate: Option<String>,
     /// Which profile of gates/gate.toml to use
@@ -38,11 +38,10 @@ pub struct BisectArgs {
     /// Result directory [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
+    /// Seed for launch order and prompts [default: random, recorded]
     #[arg(long)]
     seed: Option<u64>,
-    /// Go on with the unfinished search in this result directory; refused if anything that it was measured
-    /// with has changed
+    /// Resume the search in DIR; refused if gates, builds or machine have changed
     #[arg(
         long,
         value_name = "DIR",

@@ -26,7 +26,7 @@ pub struct SessionArgs {
     /// Result directory [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
+    /// Seed for launch order and prompts [default: random, recorded]
     #[arg(long)]
     seed: Option<u64>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct SessionArgs {
 pub struct CheckArgs {
     #[command(flatten)]
     session: SessionArgs,
-    /// A git ref whose merge-base with head is the base, or `stored` for main's stored sessions, which advise
+    /// Git ref to compare with (at its merge base with head), or `stored`: main's stored sessions, advisory only
     /// [default: origin/HEAD, else main or master]
     #[arg(long, value_name = "REF|stored")]
     base: Option<String>,
@@ -45,28 +45,27 @@ pub struct CheckArgs {
     /// [default: the working tree itself]
     #[arg(long, value_name = "REF")]
     head: Option<String>,
-    /// A further argument to base's engine; may be repeated
+    /// Extra argument for base's engine; repeatable
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     base_arg: Vec<String>,
-    /// A further argument to head's engine; may be repeated
+    /// Extra argument for head's engine; repeatable
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     head_arg: Vec<String>,
-    /// Measure one build against itself: an A/A run, which shows the machine's noise and compares nothing
+    /// Measure one build against itself (A/A run) to see the machine's noise
     #[arg(long)]
     same_build: bool,
     /// Measure one shard of a run over several machines: the gates of all shards, of which --gate names this one's.
     /// The error budget is shared with the others; `gate shard merge` puts them together
     #[arg(long, value_name = "NAME", requires = "gates")]
     together: Vec<Names>,
-    /// Go on with the unfinished or interrupted session in this result directory; refused if anything
-    /// that it was measured with has changed
+    /// Resume the session in DIR; refused if gates, builds or machine have changed
     #[arg(
         long,
         value_name = "DIR",
         conflicts_with_all = ["profile", "gates", "out", "seed", "base", "base_arg", "head_arg", "same_build", "together"]
     )]
     resume: Option<PathBuf>,
-    /// Print which gates would be measured and how long, and end
+    /// Print which gates would run and for how long, then exit
     #[arg(long, conflicts_with = "resume")]
     dry_run: bool,
 }

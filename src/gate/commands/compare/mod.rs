@@ -50,8 +50,7 @@ pub struct CompareArgs {
     /// Which profile of gates/gate.toml to use for --engines [default: quick]
     #[arg(long)]
     profile: Option<String>,
-    /// Only these gates' workloads for --engines, names between commas or spaces; may be repeated
-    /// [default: those of the profile]
+    /// Gates whose workloads --engines runs, separated by commas or spaces; repeatable [default: the profile's]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
     /// The workload of the warm half, as GATE/WORKLOAD, where a session has several
@@ -60,7 +59,7 @@ pub struct CompareArgs {
     /// Result directory of --engines [default: a new one under .gate/runs]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Seed of generated prompts for --engines [default: drawn and recorded]
+    /// Seed for the prompts of --engines [default: random, recorded]
     #[arg(long)]
     seed: Option<u64>,
     /// How to print the table

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// A result directory that holds run.json; nothing in it is changed [default: the newest one under .gate/runs]
+    /// Result directory with a run.json; nothing in it changes [default: the newest under .gate/runs]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// The check, as GATE/NAME; any verdict can be explained [default: the gravest one that did not pass]
+    /// Check to explain, as GATE/NAME [default: the worst that did not pass]
     #[arg(long, value_name = "ID")]
     check: Option<String>,
     /// How to print it

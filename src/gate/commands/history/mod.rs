@@ -25,7 +25,7 @@ use stored::{HistoryOptions, Told};
 pub struct HistoryArgs {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Only this gate, or several between commas or spaces; may be repeated [default: all that have stored sessions]
+    /// Gates, separated by commas or spaces; repeatable [default: all with stored sessions]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
     /// Only this check

@@ -20,15 +20,14 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct InitArgs {
-    /// The engine whose start command, capabilities and metrics are written [default: the one that the tree holds, that
-    /// runs on this machine, or that is installed; else custom]
+    /// Engine to write gates for [default: detected; else custom]
     #[arg(
         long,
         value_parser = PossibleValuesParser::new(presets::ALL.map(|preset| preset.name))
     )]
     engine: Option<String>,
-    /// The port of your server, which runs on this machine: its model, abilities and start command are written
-    /// [default: the first of 8000, 8080, 30000, 11434, 1234, 5000, 8001 and 3000 that answers]
+    /// Port of your running server, to read its model, capabilities and start command [default: the first of 8000,
+    /// 8080, 30000, 11434, 1234, 5000, 8001 and 3000 that answers]
     #[arg(long, value_name = "PORT", conflicts_with = "github", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
     /// The model as the engine takes it: a name, a directory (from --dir) or a file [default: an example]
@@ -37,8 +36,7 @@ pub struct InitArgs {
     /// Write GitHub workflows too, and which paths need a gate run; the engine is built from the tree
     #[arg(long)]
     github: bool,
-    /// Where the workflows take `gate` from: a repository that holds infergate, and a commit of it [default: those of the
-    /// release that this program is of]
+    /// Where the workflows get `gate`: a repository with infergate, and its commit [default: this program's release]
     #[arg(long, value_name = "OWNER/REPO@COMMIT", value_parser = action, requires = "github")]
     action: Option<String>,
     /// The release at that commit, whose program the jobs download [default: each job builds it from the source]

@@ -21,7 +21,7 @@ const BURST: u32 = 8;
 const REQUESTS: u32 = 100;
 const REQUESTS_IN_TIME: u32 = 10_000;
 
-/// Measure a server that already runs, with one workload
+/// Load-test a running server
 #[derive(Args)]
 #[command(group = clap::ArgGroup::new("pace").required(true).args(["concurrency", "rate", "trace"]))]
 pub struct LoadArgs {

@@ -41,8 +41,7 @@ pub struct PublishArgs {
     /// Which profile of main's gates/gate.toml was authorised
     #[arg(long, default_value = "full")]
     profile: String,
-    /// A gate that was authorised, or several between commas or spaces; may be repeated
-    /// [default: those of the profile]
+    /// Gates that were authorised, separated by commas or spaces; repeatable [default: the profile's]
     #[arg(long = "gate", value_name = "NAME")]
     gates: Vec<Names>,
     /// Keep every text in this directory [default: .gate/publish/SHA]

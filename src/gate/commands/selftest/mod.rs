@@ -30,14 +30,13 @@ pub struct SelftestArgs {
     /// With --project: which profile of gates/gate.toml to use
     #[arg(long, default_value = "quick", requires = "project")]
     profile: String,
-    /// With --project: only this gate, or several between commas or spaces; may be repeated
-    /// [default: those of the profile]
+    /// With --project: gates, separated by commas or spaces; repeatable [default: the profile's]
     #[arg(long = "gate", value_name = "NAME", requires = "project")]
     gates: Vec<Names>,
     /// Keep the sessions' result directories, and say where they are
     #[arg(long)]
     keep: bool,
-    /// Seed of the arms' order and of generated prompts [default: drawn and recorded]
+    /// Seed for launch order and prompts [default: random, recorded]
     #[arg(long)]
     seed: Option<u64>,
     /// How to print the table
