@@ -144,7 +144,7 @@ fn a_gate_that_runs_in_few_launches_waits_in_few() {
         .expect(0)
         .stdout;
     assert!(
-        told.contains("at most 24.0 min of measuring, at least 23.0 min"),
+        told.contains("at most 24.0 min, at least 23.0 min"),
         "{told}"
     );
     assert!(told.contains("690.0 s"), "{told}");

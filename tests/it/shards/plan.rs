@@ -22,9 +22,9 @@ fn the_plan_is_told_and_shared() {
     let project = three();
     let told = project.run(&THREE).expect(0).stdout;
     for part in [
-        "profile quick: 3 gates, 3 checks, 2 launches a block and arm",
-        "looks after 4, 5 blocks; at most",
-        "not known",
+        "profile quick: 3 gates, 3 checks, 2 launches per arm and block",
+        "results are tested after 4, 5 blocks; at most",
+        "unknown",
     ] {
         assert!(told.contains(part), "`{part}` in\n{told}");
     }
@@ -69,7 +69,7 @@ fn the_plan_is_told_and_shared() {
     let told = entry["minutes"].as_f64().unwrap();
     assert!((told - minutes).abs() < 0.06, "{told} of {minutes} minutes");
     let told = project.run(&split).expect(0).stdout;
-    assert!(told.contains("0 guessed, 3 not known"), "{told}");
+    assert!(told.contains("0 estimated, 3 unknown"), "{told}");
 
     // What was measured is known: the engine's start outweighs a request, so those that share it stay together.
     project
@@ -85,7 +85,10 @@ fn the_plan_is_told_and_shared() {
     assert_eq!(told.matches("run measured").count(), 3, "{told}");
     assert_eq!(shards(&json(&split).json()), ["one three", "two"].into());
     let told = project.run(&split).expect(0).stdout;
-    assert!(told.contains("durations: 3 measured, 0 guessed"), "{told}");
+    assert!(
+        told.contains("durations: 3 measured, 0 estimated"),
+        "{told}"
+    );
     let many = project
         .run(&[&THREE[..], &["--shards", "9"]].concat())
         .expect(0);

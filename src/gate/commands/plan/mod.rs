@@ -186,7 +186,7 @@ fn gate_table(layout: &Layout) -> String {
     let looks: Vec<String> = design.looks.iter().map(u32::to_string).collect();
     let _ = writeln!(
         text,
-        "profile {}: {}, {}, {} a block and arm",
+        "profile {}: {}, {}, {} per arm and block",
         design.profile,
         count(layout.plan.gates.len(), "gate"),
         count(checks, "check"),
@@ -200,23 +200,17 @@ fn gate_table(layout: &Layout) -> String {
     };
     let _ = writeln!(
         text,
-        "looks after {} blocks; at most {} of measuring{least}",
+        "results are tested after {} blocks; at most {}{least}",
         looks.join(", "),
         span(design.budget.as_secs_f64()),
     );
     let _ = writeln!(
         text,
-        "chance that a run of these fails without a change beyond the margins: {:.0} %\n",
+        "false-alarm rate of the run: at most {:.0} %\n",
         design.alpha * 100.0,
     );
     let header = [
-        "gate",
-        "checks",
-        "launch",
-        "start",
-        "its work",
-        "least",
-        "known from",
+        "gate", "checks", "launch", "start", "work", "minimum", "source",
     ];
     let blocks = layout.plan.most_blocks();
     let gates = layout.plan.gates.iter().zip(&layout.costs);
@@ -233,9 +227,7 @@ fn gate_table(layout: &Layout) -> String {
     });
     text.push_str(&table(&header, rows.collect()));
     if layout.costs.iter().all(|cost| cost.seconds().is_none()) {
-        text.push_str(
-            "\na first run on this machine, or `gate baseline pull`, shows how long each takes\n",
-        );
+        text.push_str("\ndurations are unknown until a first run here, or `gate baseline pull`\n");
     }
     text
 }
@@ -261,20 +253,17 @@ fn durations(layout: &Layout) -> String {
     let unknown = named(layout, &CostSource::Unknown);
     let measured = layout.costs.len() - guessed.len() - unknown.len();
     let mut text = format!(
-        "\ndurations: {measured} measured, {} guessed",
+        "\ndurations: {measured} measured, {} estimated",
         guessed.len()
     );
     if !unknown.is_empty() {
-        let _ = write!(text, ", {} not known", unknown.len());
+        let _ = write!(text, ", {} unknown", unknown.len());
     }
     text.push('\n');
-    let help = "`gate baseline pull`, or a run on this machine, tells how long they take";
+    let help = "a run on this machine, or `gate baseline pull`, shows their durations";
     for (said, gates) in [
-        ("guessed by the tokens that they ask for", guessed),
-        (
-            "not known, divided by the tokens that they ask for",
-            unknown,
-        ),
+        ("estimated from their token counts", guessed),
+        ("unknown, divided by their token counts", unknown),
     ] {
         if !gates.is_empty() {
             let said = format!("{said}: {}; {help}", gates.join(" "));
@@ -297,8 +286,8 @@ fn source(source: &CostSource) -> String {
     match source {
         CostSource::Results(name) => format!("run {name}"),
         CostSource::Stored(session) => format!("main's session {session}"),
-        CostSource::Guessed => "a guess by its tokens".to_owned(),
-        CostSource::Unknown => "not known".to_owned(),
+        CostSource::Guessed => "estimated from its tokens".to_owned(),
+        CostSource::Unknown => "unknown".to_owned(),
     }
 }
 
