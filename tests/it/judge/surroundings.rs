@@ -414,12 +414,12 @@ fn a_page_cache_in_another_state_than_asked_for() {
     check(
         PageCache::Cold,
         Some(0.2),
-        Some(("page-cache", "was to be cold, and 20 %")),
+        Some(("page-cache", "should be cold, but 20 %")),
     );
     check(
         PageCache::Warm,
         Some(0.9),
-        Some(("page-cache", "was to be warm, and 90 %")),
+        Some(("page-cache", "should be warm, but 90 %")),
     );
     check(
         PageCache::Cold,
