@@ -13,7 +13,7 @@ use super::timing::{request, throughput};
 use super::value::Place;
 use super::{LaunchMeasure, Undefined, Why};
 use crate::plan::Matrix;
-use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample};
+use crate::record::{CacheState, CellOutcome, CellVerdict, Phase, Sample, Void, VoidRule};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -72,9 +72,15 @@ pub fn failed_cells(at: &Place<'_>, matrix: &Matrix) -> Result<LaunchMeasure, Un
 fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> (CellOutcome, String) {
     use CellOutcome::{Fail, Ok, Warn};
     let n = samples.len();
+    // An answer that base gave whole and head did not is head's fault.
+    let is_blamed = |sample: &Sample, void: &Void| match void.rule {
+        VoidRule::FinishReason | VoidRule::TokenCounts => answers.in_base(sample).is_some(),
+        rule => rule.blames_engine(),
+    };
     let voids = |blamed: bool| {
-        let voids = samples.iter().filter_map(|s| s.void.as_ref());
-        voids.filter(move |v| v.rule.blames_engine() == blamed)
+        let voids = samples.iter().filter_map(|s| Some((s, s.void.as_ref()?)));
+        let voids = voids.filter(move |(s, void)| is_blamed(s, void) == blamed);
+        voids.map(|(_, void)| void)
     };
     if let Some(first) = voids(true).next() {
         let (k, rule) = (voids(true).count(), first.rule.name());

@@ -1,7 +1,7 @@
 //! Cells that fail, streamed against whole, the line over contexts, the ladder.
 
 use super::super::testing::{check, launch, steady, streamed};
-use super::super::{LaunchMeasure, Undefined, Why, measure};
+use super::super::{LaunchMeasure, Requests, Undefined, Why, measure, measure_among};
 use crate::plan::{Check, Matrix, Workload, WorkloadKind};
 use crate::record::{CacheState, Metric, Phase, Sample, Setting, Statistic, Void, VoidRule};
 
@@ -82,6 +82,32 @@ fn an_empty_answer_fails_its_cell_by_name() {
     missing.truncate(6);
     let undefined = of(Metric::FailedCells, matrix(), missing).unwrap_err();
     assert!(matches!(undefined.why, Why::CellMissing(_)), "{undefined}");
+}
+
+#[test]
+fn an_answer_that_head_alone_cuts_short_fails_its_cell() {
+    let short = |rule| {
+        let mut samples = all();
+        samples[4].void = Some(Void {
+            rule,
+            detail: "ended after 3 of 5 tokens".into(),
+        });
+        launch(0, samples)
+    };
+    let failed = |rule, base: Option<VoidRule>| {
+        let (check, workload) = (
+            check(Metric::FailedCells, Statistic::Single),
+            workload(matrix()),
+        );
+        let base = base.map_or_else(|| launch(1, all()), short);
+        let head = short(rule);
+        let requests = Requests::of(&check, &workload, &head).beside(&check, Some(&base));
+        measure_among(&requests, &check).unwrap().value
+    };
+    use VoidRule::{CacheState, FinishReason, TokenCounts};
+    let heads = [FinishReason, TokenCounts, CacheState].map(|rule| failed(rule, None));
+    let both = failed(FinishReason, Some(FinishReason));
+    assert_eq!((heads, both), ([1.0, 1.0, 0.0], 0.0));
 }
 
 #[test]

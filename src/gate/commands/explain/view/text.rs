@@ -162,6 +162,10 @@ fn first_bad(e: &Explanation) -> Option<(String, Section)> {
         beyond,
         of,
     } = e.first_bad.as_ref()?;
+    if *of == 1 && e.requests.is_none() {
+        // The only one: the reason says it.
+        return None;
+    }
     let value = numbers::value(*value, e.unit);
     let bound = numbers::value(*bound, e.unit);
     let mut lines = vec![
@@ -260,7 +264,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
 
 fn launches(e: &Explanation) -> Option<(String, Section)> {
     let known = e.points.iter().filter(|point| point.value.is_some());
-    if known.count() < 2 {
+    if known.count() < 3 {
         return None;
     }
     let shown: Vec<String> = e
