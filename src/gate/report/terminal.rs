@@ -69,23 +69,26 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     let _ = writeln!(out);
     let said = out.len();
     let mut told = BTreeSet::new();
+    let (style, name, summary) = conclusion(record, verdict);
     for checks in by_reason(verdict) {
-        reason(&mut out, &checks, &mut told, view);
+        // The last line says it.
+        if !summary.starts_with(&reasons::sentence(checks[0])) || has_more(&checks) {
+            reason(&mut out, &checks, &mut told, view);
+        }
     }
     for (what, tail) in super::failed_logs(record) {
-        let _ = writeln!(out);
-        // A reason above may have said how it ended.
+        // A reason may say how it ended.
         let told = what.split_once(": ");
         let told = told.filter(|(_, how)| is_a_reason(verdict, how));
-        let ends = if tail.trim().is_empty() {
-            "is empty"
-        } else {
-            "ends:"
+        let head = match (told, tail.trim().is_empty()) {
+            (Some(_), true) => continue,
+            (Some((launch, _)), false) => format!("the log of {launch} ends:"),
+            (None, true) => format!("{what}; its log is empty"),
+            (None, false) => format!("{what}; its log ends:"),
         };
-        let head = match told {
-            Some((launch, _)) => format!("the log of {launch} {ends}"),
-            None => format!("{what}; its log {ends}"),
-        };
+        if out.len() > said {
+            let _ = writeln!(out);
+        }
         for line in wrap(&head, view.prose()) {
             let _ = writeln!(out, "{line}");
         }
@@ -96,12 +99,20 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     if out.len() > said {
         let _ = writeln!(out);
     }
-    let (style, name, summary) = conclusion(record, verdict);
     let mut summary = wrap(&summary, view.prose() - 14).into_iter();
     let first = summary.next().unwrap_or_default();
     let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
     indent(&mut out, summary);
     out
+}
+
+/// True if a report shows more of these checks than their reason.
+fn has_more(checks: &[&CheckVerdict]) -> bool {
+    let has_more = |check: &&CheckVerdict| {
+        let notes = reasons::notes(check);
+        cells::grid(check).is_some() || !notes.is_empty()
+    };
+    checks.iter().any(has_more) || !reasons::sentence_and_examples(checks[0]).1.is_empty()
 }
 
 /// True if the reason of a check says this.

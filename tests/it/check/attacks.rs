@@ -103,7 +103,7 @@ fn an_engine_that_was_rewritten_is_not_started() {
         .expect(4)
         .says(&["warning: when the session began, open files: 1000"]);
     assert!(
-        ended.stdout.contains("written to since it was built"),
+        ended.stdout.contains("its artifact was written to since"),
         "{}",
         ended.stdout
     );

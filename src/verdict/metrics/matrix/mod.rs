@@ -74,7 +74,7 @@ fn outcome(samples: &[&Sample], answers: &Answers<'_>) -> (CellOutcome, String) 
     let n = samples.len();
     // An answer that base gave whole and head did not is head's fault.
     let is_blamed = |sample: &Sample, void: &Void| match void.rule {
-        VoidRule::FinishReason | VoidRule::TokenCounts => answers.in_base(sample).is_some(),
+        VoidRule::FinishReason => answers.in_base(sample).is_some(),
         rule => rule.blames_engine(),
     };
     let voids = |blamed: bool| {
