@@ -214,9 +214,11 @@ fn filled(word: &str, artifact: Option<&Path>) -> String {
 }
 
 /// `python -m` looks for modules in its working directory first, which is the project's root: both arms would run the
-/// working tree's. Python 3.11 and later leave it out if told so.
-fn own_modules(artifact: Option<&Path>) -> Option<(String, String)> {
-    artifact.map(|_| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
+/// working tree's. Python 3.11 and later leave it out if told so, but then the folder of a script too: a command without `-m`
+/// is left alone.
+fn own_modules(artifact: Option<&Path>, command: &[String]) -> Option<(String, String)> {
+    let is_module = artifact.is_some() && command.iter().any(|word| word == "-m");
+    is_module.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
@@ -371,7 +373,8 @@ impl ArmHost<'_> {
         let artifact = self.arms.artifact(arm);
         let env = around.env.into_iter();
         let env = env.map(|(name, value)| (name, filled(&value, artifact)));
-        let env: Vec<(String, String)> = own_modules(artifact).into_iter().chain(env).collect();
+        let own = own_modules(artifact, &command);
+        let env: Vec<(String, String)> = own.into_iter().chain(env).collect();
         let start = Start {
             command: &command,
             env: &env,

@@ -141,36 +141,46 @@ fn without_a_build_no_commit_can_be_named() {
     }
 }
 
-/// Each arm's modules are its artifact's, though the working directory, where the tree lies, has the same ones.
-#[test]
-fn modules_of_the_working_tree_are_not_those_of_both_arms() {
+/// The folder of the module `own_engine` that each launch imports; the working directory, where the tree lies, has one too.
+fn folders_of_modules(env: &str, start: &str) -> Vec<String> {
     let project = Project::with_commits();
     project.write("gates/start.toml", START);
     project.shorten();
     let engine = "import os, sys\nprint('modules of', os.path.dirname(__file__), flush=True)\n\
                   os.execv(os.environ['GATE'], ['gate', *sys.argv[1:]])\n";
     project.write("own_engine.py", engine);
-    let build = "set -e\nmkdir -p \"$1/engine\"\ncp own_engine.py \"$1/engine/\"\n";
+    project.write("start.py", "import own_engine\n");
+    let build = "set -e\nmkdir -p \"$1/engine\"\ncp *.py \"$1/engine/\"\n";
     project.write("build.sh", build);
     let config = project.read("gates/gate.toml");
     let config = config
-        .replacen("GATE = ", "PYTHONPATH = \"{artifact}\", GATE = ", 1)
-        .replace(
-            "serve = [\"{artifact}\", ",
-            "serve = [\"python3\", \"-m\", \"own_engine\", ",
-        );
+        .replacen("GATE = ", &format!("{env}GATE = "), 1)
+        .replace("serve = [\"{artifact}\", ", &format!("serve = [{start}, "));
     project.write("gates/gate.toml", &config);
     project.commit("engine of modules");
     project.git(&["checkout", "--quiet", "-b", "change"]);
     project.write("own_engine.py", &format!("{engine}# changed\n"));
     project.commit("change");
-    let check = ["check", "--gate", "start", "--out", "result"];
-    let ended = project.run(&check).expect(0);
+    project
+        .run(&["check", "--gate", "start", "--out", "result"])
+        .expect(0);
     let logs = fs::read_dir(project.path("result/logs")).unwrap();
     let logs = logs.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    let logs: Vec<String> = logs.filter(|log| log.contains("modules of")).collect();
-    assert!(logs.len() >= 2, "{}", ended.stdout);
-    for log in logs {
-        assert!(log.contains("/.gate/artifacts/"), "{log}");
+    logs.filter(|log| log.contains("modules of")).collect()
+}
+
+#[test]
+fn modules_of_the_working_tree_are_not_those_of_both_arms() {
+    let by_name = folders_of_modules(
+        "PYTHONPATH = \"{artifact}\", ",
+        r#""python3", "-m", "own_engine""#,
+    );
+    // A script has its own folder's.
+    let by_script = folders_of_modules("", r#""python3", "{artifact}/start.py""#);
+    for logs in [by_name, by_script] {
+        assert!(logs.len() >= 2, "{logs:?}");
+        for log in logs {
+            assert!(log.contains("/.gate/artifacts/"), "{log}");
+        }
     }
 }
