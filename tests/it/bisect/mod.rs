@@ -10,14 +10,15 @@ use fixture::Project;
 use serde_json::Value;
 use std::process::Command;
 
-/// Small and fast: a launch of it takes less than a second. Its metric is one that no disturbance makes impossible.
+/// Small and fast: a launch of it takes less than a second. Its metric is one that no disturbance makes impossible, its
+/// warm-up long enough that a busy machine's start of a process is over.
 const SPEED: &str = r#"
 title = "Speed"
 
 [workload.decode]
 kind = "steady"
 requests = 30
-warmup = 3
+warmup = 20
 prompt_tokens = 16
 output_tokens = 16
 concurrency = 1
