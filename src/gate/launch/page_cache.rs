@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn files_go_out_of_memory_and_come_back() {
         // Not on a file system that lives in memory: its pages have nowhere to go.
-        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let folder = tempfile::tempdir_in(fixture::repository()).unwrap();
         fs::create_dir(folder.path().join("deeper")).unwrap();
         let mut file = File::create(folder.path().join("deeper/weights")).unwrap();
         file.write_all(&vec![7; 4 << 20]).unwrap();

@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn an_engine_is_made_of_its_program_its_files_and_the_tokenizer() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = fixture::repository();
         let selection = Selection {
             profile: "quick".into(),
             gates: Vec::new(),

@@ -17,6 +17,7 @@ use super::row::{self, Row};
 use super::{cells, numbers, reasons, redact};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
+use verdict::plan::DEFAULT_NAME;
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict, is_ignorable};
 
@@ -180,7 +181,7 @@ fn command(publication: &Publication<'_>) -> String {
 fn title(publication: &Publication<'_>) -> String {
     let word = capital(publication.word());
     let sentence = inert_within(&publication.sentence(), TITLE);
-    match publication.name == env!("CARGO_PKG_NAME") {
+    match publication.name == DEFAULT_NAME {
         true => format!("{word}: {sentence}"),
         false => format!("{}: {word}: {sentence}", inert(&publication.name)),
     }
