@@ -17,7 +17,6 @@ use super::row::{self, Row};
 use super::{cells, numbers, reasons, redact};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
-use verdict::plan::DEFAULT_NAME;
 use verdict::plural::count;
 use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, Verdict, is_ignorable};
 
@@ -181,7 +180,7 @@ fn command(publication: &Publication<'_>) -> String {
 fn title(publication: &Publication<'_>) -> String {
     let word = capital(publication.word());
     let sentence = inert_within(&publication.sentence(), TITLE);
-    match publication.name == DEFAULT_NAME {
+    match publication.name == "infergate" {
         true => format!("{word}: {sentence}"),
         false => format!("{}: {word}: {sentence}", inert(&publication.name)),
     }
