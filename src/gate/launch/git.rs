@@ -62,6 +62,12 @@ pub enum GitError {
 /// Tags that are read.
 const TAGS: usize = 500;
 
+/// What `-z` separates.
+fn paths(listed: &str) -> impl Iterator<Item = String> {
+    let paths = listed.split('\0').filter(|path| !path.is_empty());
+    paths.map(str::to_owned)
+}
+
 /// A git working tree.
 #[derive(Clone, Debug)]
 pub struct Repository {
@@ -157,20 +163,40 @@ impl Repository {
         listed.map_or(true, |listed| !listed.is_empty())
     }
 
+    /// True if this file is there and git ignores it: it was made, and is no source.
+    pub fn ignores(&self, path: &Path) -> bool {
+        let listing = [
+            "ls-files",
+            "--others",
+            "--ignored",
+            "--exclude-standard",
+            "--",
+        ];
+        let listed = self.git(&[&listing[..], &[&path.to_string_lossy()]].concat());
+        listed.is_ok_and(|listed| !listed.is_empty())
+    }
+
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
     /// a rename both paths.
     pub fn changed_paths(&self, commit: &str) -> Result<Vec<String>, GitError> {
+        let mut changed = self.changed_between(commit, None)?;
+        let new = self.git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
+        changed.extend(paths(&new));
+        Ok(changed)
+    }
+
+    /// Paths in which two commits differ, or a commit and the working tree's tracked files.
+    pub fn changed_between(&self, from: &str, to: Option<&str>) -> Result<Vec<String>, GitError> {
         let diff = [
             "diff",
             "--name-only",
             "--no-renames",
             "--ignore-submodules=none",
             "-z",
+            from,
         ];
-        let changed = self.git(&[&diff[..], &[commit, "--"]].concat())?;
-        let new = self.git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
-        let paths = changed.split('\0').chain(new.split('\0'));
-        Ok(paths.filter(|p| !p.is_empty()).map(str::to_owned).collect())
+        let to: Vec<&str> = to.into_iter().chain(["--"]).collect();
+        Ok(paths(&self.git(&[&diff[..], &to].concat())?).collect())
     }
 
     /// First line of a commit's message, at most 200 characters of it.

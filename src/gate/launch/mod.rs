@@ -18,7 +18,9 @@ mod readiness;
 mod scratch;
 mod sockets;
 mod suite;
+mod toolchain;
 mod tree;
+mod tree_files;
 pub mod watchdog;
 mod workspace;
 
@@ -33,4 +35,5 @@ pub use process::{Process, ProcessError, Start, free_port};
 pub use readiness::{NotReady, Ready, StartError, await_ready};
 pub use sockets::Sockets;
 pub use suite::{SuiteJob, Tested, TestedEnd};
+pub use tree_files::TreeFiles;
 pub use workspace::{Origin, Workspace, WorkspaceError};

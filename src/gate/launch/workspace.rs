@@ -13,6 +13,7 @@ use super::identity::program;
 use super::lock::{Lock, LockError};
 use super::process::ProcessError;
 use super::scratch::{self, Scratch};
+use super::toolchain::toolchain;
 use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but, without};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -155,6 +156,7 @@ impl Workspace {
             return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
         }
         let place = self.tree_for(&build.artifact)?;
+        self.remove_stale(build)?;
         let job = Job {
             build,
             what: "head".into(),
@@ -167,6 +169,18 @@ impl Workspace {
             on_ci: is_ci(),
         };
         Ok(job.run().await?)
+    }
+
+    /// Removes a file that an earlier build put into the tree: it would pass for what this one makes. A folder may hold
+    /// more, and what git does not ignore may be a source.
+    fn remove_stale(&self, build: &plan::Build) -> Result<(), WorkspaceError> {
+        let path = self.root.join(&build.artifact);
+        let is_file = path.symlink_metadata().is_ok_and(|it| !it.is_dir());
+        let is_made = is_file && Repository::open(&self.root).is_ok_and(|it| it.ignores(&path));
+        if !is_made {
+            return Ok(());
+        }
+        fs::remove_file(&path).map_err(|source| BuildError::Stale { path, source }.into())
     }
 
     /// The working tree's build writes to all of the tree but what is git's and `.gate`, and to the caches that the
@@ -281,7 +295,7 @@ impl Workspace {
         commit: &str,
         origin: Origin,
     ) -> Result<Artifact, WorkspaceError> {
-        let key = format!("{commit}-{}", build_key(build));
+        let key = format!("{commit}-{}", build_key(build, &self.root));
         let keep = self
             .folder
             .join("artifacts")
@@ -396,6 +410,10 @@ impl Workspace {
             }
             .map_err(failed)?;
         }
+        if !self.root.join("Cargo.toml").is_file() {
+            // Only Cargo builds the same whatever an earlier commit left: CMake keeps its options' values.
+            remove(&place.join("target")).map_err(failed)?;
+        }
         for folder in ["target", "cargo", "cache"] {
             self.make(&place.join(folder))?;
         }
@@ -489,11 +507,13 @@ fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }
 
-/// Another command or environment builds another artifact from the same commit.
-fn build_key(build: &plan::Build) -> String {
+/// Another command, environment or compiler builds another artifact from the same commit.
+fn build_key(build: &plan::Build, root: &Path) -> String {
+    let toolchain = toolchain(root, &build.env);
     let env = build.env.iter().flat_map(|(name, value)| [name, value]);
     let artifact = build.artifact.to_string_lossy();
-    let words = build.command.iter().chain(env).map(String::as_bytes);
+    let words = build.command.iter().chain(env).chain(&toolchain);
+    let words = words.map(String::as_bytes);
     let separated = words
         .chain([artifact.as_bytes()])
         .flat_map(|word| [word, b"\0".as_slice()]);

@@ -47,6 +47,28 @@ fn an_artifact_of_another_commit_is_not_taken_for_one_that_was_not_made() {
     project.commit("the engine is a script");
     project.run(&["check", "--gate", "e2e"]).expect(5);
     assert!(project.path("engine").is_file());
+    // What git ignores was made: now the build makes nothing.
+    project.write(".gitignore", "/target\n/engine\n");
+    project.git(&["rm", "--quiet", "--cached", "engine"]);
+    project.commit("the engine is made");
+    let ended = project.run(&["check", "--gate", "e2e"]);
+    ended.expect(5).says(&["the build succeeded, but"]);
+    assert!(!project.path("engine").exists());
+}
+
+#[test]
+fn what_cmake_remembers_of_main_says_nothing_of_head() {
+    let project = Project::with_commits();
+    let left = "mkdir -p \"$1\"\ntest ! -e \"$1/CMakeCache.txt\" || { echo left over; exit 1; }\n\
+                touch \"$1/CMakeCache.txt\"\n";
+    project.write("build.sh", &format!("{left}{}", project.read("build.sh")));
+    project.commit("an option's value is kept");
+    project.git(&["checkout", "--quiet", "-b", "change"]);
+    project.write("flags", "--fault=wrong-token=50");
+    project.commit("a planted fault");
+    project.git(&["checkout", "--quiet", "main"]);
+    let head = ["check", "--gate", "e2e", "--head", "change"];
+    project.run(&head).expect(1);
 }
 
 /// The folder in which a child starts is of its own mounts: the one of before is read-only there.

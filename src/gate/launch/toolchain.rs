@@ -1,0 +1,109 @@
+//! What decides about a build beside its sources and its command: the compilers that it finds, and the variables that these
+//! read.
+
+use super::identity::program;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const PROGRAMS: [&str; 20] = [
+    "ar", "as", "c++", "cargo", "cc", "clang", "clang++", "cmake", "g++", "gcc", "go", "hipcc",
+    "ld", "make", "ninja", "nvcc", "python3", "rustc", "uv", "zig",
+];
+
+/// How the names of their variables begin.
+const VARIABLES: [&str; 22] = [
+    "AR",
+    "AS",
+    "CARGO_BUILD_",
+    "CARGO_ENCODED_",
+    "CARGO_PROFILE_",
+    "CARGO_TARGET_",
+    "CC",
+    "CFLAGS",
+    "CGO_",
+    "CMAKE_",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPPFLAGS",
+    "CUDA",
+    "CXX",
+    "C_INCLUDE_PATH",
+    "GO",
+    "LDFLAGS",
+    "LIBRARY_PATH",
+    "NVCC",
+    "RUSTC",
+    "RUSTFLAGS",
+];
+
+/// One line each, in an order that stays. A program is known by its file: none is started, since the tree may name it.
+pub fn toolchain(root: &Path, env: &[(String, String)]) -> Vec<String> {
+    let programs = PROGRAMS.iter().filter_map(|name| program(name, root, env));
+    let mut lines: Vec<String> = programs
+        .chain(rust_toolchains())
+        .map(|path| file(&path))
+        .collect();
+    let variables = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let is_read =
+            name == "RUSTUP_TOOLCHAIN" || VARIABLES.iter().any(|begin| name.starts_with(begin));
+        // Cargo sets it for tests.
+        let is_read = is_read && name != "CARGO_TARGET_TMPDIR";
+        is_read.then(|| format!("{name}={}", value.to_string_lossy()))
+    });
+    lines.extend(variables);
+    lines.sort();
+    lines
+}
+
+/// Behind rustup's `rustc` is another one; each is installed with its manifest.
+fn rust_toolchains() -> Vec<PathBuf> {
+    let home = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".rustup")));
+    let listed = home.and_then(|home| fs::read_dir(home.join("toolchains")).ok());
+    let folders = listed
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    folders
+        .map(|folder| folder.join("lib/rustlib/multirust-channel-manifest.toml"))
+        .collect()
+}
+
+fn file(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    let state = path
+        .metadata()
+        .map(|it| (it.len(), it.mtime(), it.mtime_nsec()));
+    format!("{}: {:?}", path.display(), state.ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn another_compiler_is_another_toolchain() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let env = [("PATH".to_owned(), folder.path().display().to_string())];
+        let now = || toolchain(folder.path(), &env);
+        let install = |name: &str, text: &str| {
+            fs::write(path(name), text).unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        let none = now();
+        install("gcc-13", "13");
+        assert_eq!(now(), none);
+        symlink("gcc-13", path("cc")).unwrap();
+        let first = now();
+        assert_ne!(first, none);
+        install("gcc-13", "13.1");
+        let second = now();
+        assert_ne!(second, first);
+        assert_eq!(now(), second);
+    }
+}
