@@ -2,12 +2,12 @@
 
 use super::{Base, Error, Event, Options};
 use crate::launch::{
-    self, Artifact, NotReady, Process, Repository, Start, StartError, Workspace, await_ready,
-    free_port,
+    self, Artifact, NotReady, Process, Repository, Start, StartError, TreeFiles, Workspace,
+    await_ready, free_port,
 };
 use crate::measure::{Configuration, Host, Started};
 use client::ProbeError;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub struct Arms {
     pub artifacts: Vec<(Arm, PathBuf)>,
     /// Head is a commit, and not the working tree.
     pub is_head_a_commit: bool,
+    /// Files in which the arms' sources differ, and where the working tree would have them.
+    pub changed: Vec<(String, PathBuf)>,
 }
 
 impl Arms {
@@ -55,6 +57,7 @@ impl Arms {
                 builds: vec![head_build],
                 artifacts,
                 is_head_a_commit: options.head.is_some(),
+                changed: Vec::new(),
             };
         };
         let base_build = Build {
@@ -104,6 +107,7 @@ impl Arms {
                 builds: vec![head],
                 artifacts: Vec::new(),
                 is_head_a_commit: false,
+                changed: Vec::new(),
             };
         }
         let base = build(Arm::Base, &options.base_args);
@@ -123,6 +127,7 @@ impl Arms {
             builds,
             artifacts,
             is_head_a_commit: false,
+            changed: Vec::new(),
         }
     }
 
@@ -140,6 +145,7 @@ impl Arms {
             builds: base.into_iter().chain(self.builds).collect(),
             artifacts: files.into_iter().chain(self.artifacts).collect(),
             is_head_a_commit: self.is_head_a_commit,
+            changed: Vec::new(),
         }
     }
 
@@ -213,12 +219,37 @@ fn filled(word: &str, artifact: Option<&Path>) -> String {
     }
 }
 
-/// `python -m` looks for modules in its working directory first, which is the project's root: both arms would run the
-/// working tree's. Python 3.11 and later leave it out if told so, but then the folder of a script too: a command without `-m`
-/// is left alone.
+/// `python -m` and `-c` look for modules in the working directory first, which is the project's root: both arms would run
+/// the working tree's. Python 3.11 and later leave it out if told so, but then the folder of a script too: a command that
+/// starts a script is left alone.
 fn own_modules(artifact: Option<&Path>, command: &[String]) -> Option<(String, String)> {
-    let is_module = artifact.is_some() && command.iter().any(|word| word == "-m");
+    // A shell's word may hold a command of its own.
+    let words: Vec<&str> = command.iter().flat_map(|w| w.split_whitespace()).collect();
+    let is_module = artifact.is_some() && (0..words.len()).any(|at| starts_module(&words[at..]));
     is_module.then(|| ("PYTHONSAFEPATH".to_owned(), "1".to_owned()))
+}
+
+/// True if these words begin with a Python that is to run a module or a text: `python3 -X dev -um engine`.
+fn starts_module(words: &[&str]) -> bool {
+    let program = Path::new(words[0])
+        .file_name()
+        .and_then(|name| name.to_str());
+    if !program.is_some_and(|name| name.starts_with("python") || name.starts_with("pypy")) {
+        return false;
+    }
+    let mut options = words[1..].iter();
+    while let Some(letters) = options.next().and_then(|word| word.strip_prefix('-')) {
+        if letters.starts_with('-') {
+            continue;
+        }
+        // The first letter that takes a value takes the rest of the word, or the next one.
+        match letters.find(['c', 'm', 'W', 'X']) {
+            Some(at) if letters[at..].starts_with(['c', 'm']) => return true,
+            Some(at) if at + 1 == letters.len() => drop(options.next()),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// The engine's command line with the artifact filled in and the port left open.
@@ -249,6 +280,8 @@ pub struct ArmHost<'a> {
     pub running: Vec<Process>,
     /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
     pub starting: RefCell<Option<(Arm, String)>>,
+    /// Whether it was said that nobody knows which files of the tree are read.
+    is_unwatched: Cell<bool>,
 }
 
 impl<'a> ArmHost<'a> {
@@ -278,6 +311,7 @@ impl<'a> ArmHost<'a> {
             tokenizer: tokenizer.map(Arc::new),
             running: Vec::new(),
             starting: RefCell::default(),
+            is_unwatched: Cell::default(),
         })
     }
 }
@@ -355,6 +389,21 @@ impl ArmHost<'_> {
         ))
     }
 
+    /// Watches the files in which the arms differ.
+    fn watch(&self) -> Option<TreeFiles<'_>> {
+        let error = match TreeFiles::watch(&self.arms.changed) {
+            Ok(watch) => return Some(watch),
+            Err(error) => error,
+        };
+        if !self.is_unwatched.replace(true) {
+            let line = format!(
+                "whether both arms read the same changed file of the working tree is not watched: inotify failed ({error})"
+            );
+            (self.on_event)(Event::Step { line });
+        }
+        None
+    }
+
     /// One try at one port.
     async fn try_start(
         &mut self,
@@ -382,6 +431,7 @@ impl ArmHost<'_> {
             log,
             policy: around.policy.as_ref(),
         };
+        let tree_files = self.watch();
         let mut process = match self.running.is_empty() {
             true => Process::spawn(&start)?,
             false => Process::spawn_beside(&start)?,
@@ -423,6 +473,7 @@ impl ArmHost<'_> {
             ready_ns: Some(self.clock.ns(ready.ready)),
             resident_share: None,
             stages: Vec::new(),
+            tree_files: tree_files.map(TreeFiles::read).unwrap_or_default(),
         };
         let pid = Some(process.pid());
         self.running.push(process);
@@ -522,6 +573,33 @@ impl Host for ArmHost<'_> {
 mod tests {
     use super::*;
     use verdict::plan::{self, Selection};
+
+    #[test]
+    fn a_python_that_starts_a_module_is_known() {
+        let check = |command: &str, expect: bool| {
+            let command: Vec<String> = command.split('|').map(str::to_owned).collect();
+            let own = own_modules(Some(Path::new("/a")), &command).is_some();
+            assert_eq!(own, expect, "{command:?}");
+            assert_eq!(own_modules(None, &command), None);
+        };
+        for command in [
+            "python3|-m|pkg",
+            "/usr/bin/python3.12|-um|pkg|--port|1",
+            "python3|-mpkg",
+            "env|X=1|python|-X|dev|-W|error|-m|pkg",
+            "sh|-c|exec python -m pkg --port 1",
+            "uv|run|python|-c|import pkg",
+        ] {
+            check(command, true);
+        }
+        for command in [
+            "python3|/a/server.py|-m|model.gguf",
+            "./run.sh|-m|/a/model",
+            "python3|-X|m|/a/server.py",
+        ] {
+            check(command, false);
+        }
+    }
 
     #[test]
     fn an_engine_is_made_of_its_program_its_files_and_the_tokenizer() {

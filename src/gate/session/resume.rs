@@ -223,6 +223,7 @@ fn surroundings(options: &Options, project: &Project, record: &RunRecord) -> Vec
         builds: Vec::new(),
         artifacts: Vec::new(),
         is_head_a_commit: false,
+        changed: Vec::new(),
     };
     let now = new_record(options, project, &nothing_built);
     [

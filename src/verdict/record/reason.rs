@@ -66,6 +66,7 @@ rules! {
     Reliability = "reliability",
     Resent = "resent",
     ServerTimings = "server-timings",
+    SharedFiles = "shared-files",
     Stopped = "stopped",
     StoredBase = "stored-base",
     StreamsNotReached = "streams-not-reached",
@@ -131,6 +132,10 @@ pub enum Facts {
         base_ms: f64,
         head_ms: f64,
         whole_ms: f64,
+    },
+    /// Files of the working tree that every launch of both arms read.
+    SharedFiles {
+        files: Vec<String>,
     },
     /// Turns of a launch's conversation, in the middle.
     FewerTurns {

@@ -141,8 +141,8 @@ fn without_a_build_no_commit_can_be_named() {
     }
 }
 
-/// The folder of the module `own_engine` that each launch imports; the working directory, where the tree lies, has one too.
-fn folders_of_modules(env: &str, start: &str) -> Vec<String> {
+/// A change to a Python engine, of which the build copies these files.
+fn python_engine(env: &str, start: &str, copied: &str) -> Project {
     let project = Project::with_commits();
     project.write("gates/start.toml", START);
     project.shorten();
@@ -150,8 +150,10 @@ fn folders_of_modules(env: &str, start: &str) -> Vec<String> {
                   os.execv(os.environ['GATE'], ['gate', *sys.argv[1:]])\n";
     project.write("own_engine.py", engine);
     project.write("start.py", "import own_engine\n");
-    let build = "set -e\nmkdir -p \"$1/engine\"\ncp *.py \"$1/engine/\"\n";
-    project.write("build.sh", build);
+    let build = format!(
+        "set -e\nmkdir -p \"$1/engine\"\ncp {copied} \"$1/engine/\"\ncksum own_engine.py > \"$1/engine/of\"\n"
+    );
+    project.write("build.sh", &build);
     let config = project.read("gates/gate.toml");
     let config = config
         .replacen("GATE = ", &format!("{env}GATE = "), 1)
@@ -161,6 +163,12 @@ fn folders_of_modules(env: &str, start: &str) -> Vec<String> {
     project.git(&["checkout", "--quiet", "-b", "change"]);
     project.write("own_engine.py", &format!("{engine}# changed\n"));
     project.commit("change");
+    project
+}
+
+/// The folder of the module `own_engine` that each launch imports; the working directory, where the tree lies, has one too.
+fn folders_of_modules(env: &str, start: &str) -> Vec<String> {
+    let project = python_engine(env, start, "*.py");
     project
         .run(&["check", "--gate", "start", "--out", "result"])
         .expect(0);
@@ -183,4 +191,19 @@ fn modules_of_the_working_tree_are_not_those_of_both_arms() {
             assert!(log.contains("/.gate/artifacts/"), "{log}");
         }
     }
+}
+
+#[test]
+fn an_engine_that_runs_the_working_trees_code_in_both_arms_does_not_pass() {
+    let start = r#""python3", "{artifact}/start.py""#;
+    let project = python_engine("PYTHONPATH = \".\", ", start, "start.py");
+    let ceiling = "rule = \"ceiling\"\nlimit = \"60 s\"";
+    let regression = "rule = \"regression\"\nmargin = \"900 %\"\nceiling = \"9000 %\"";
+    project.edit("gates/start.toml", ceiling, regression);
+    let check = ["check", "--gate", "start", "--out", "result"];
+    let ended = project.run(&[&check[..], &["--format", "json"]].concat());
+    let verdict = ended.expect(3).json();
+    let reason = &verdict["gates"][0]["checks"][0]["reason"];
+    let said = "base and head differ in `own_engine.py`, and the engines of both read";
+    assert!(reason.as_str().unwrap().contains(said), "{reason}");
 }

@@ -154,6 +154,28 @@ fn a_stream_that_ends_late_is_no_pass() {
     check(&ends_after(2.1), Verdict::Pass, "regression", "");
 }
 
+/// The engines of all launches read one file of the working tree, those of each arm another one.
+pub(crate) fn reading([base, head]: [&str; 2]) -> RunRecord {
+    let mut session = in_turn(3.0, 20.0, 3.0);
+    for launch in &mut session.launches {
+        let own = if launch.arm == Arm::Head { head } else { base };
+        launch.startup.tree_files = vec!["kernels/a.cu".into(), own.into()];
+    }
+    session
+}
+
+#[test]
+fn what_both_arms_read_of_the_working_tree_is_no_pass() {
+    let part =
+        "base and head differ in `kernels/a.cu`, and the engines of both read the working tree's";
+    let all = reading(["kernels/b.cu", "kernels/c.cu"]);
+    check(&all, Verdict::Inconclusive, "shared-files", part);
+    // Once is by chance.
+    let mut by_chance = all;
+    by_chance.launches[3].startup.tree_files.clear();
+    check(&by_chance, Verdict::Pass, "regression", "");
+}
+
 /// So many of the first head launch's requests, and six of the others'.
 pub(crate) fn sent_again(head: u32) -> RunRecord {
     let mut session = in_turn(3.0, 20.0, 3.0);

@@ -210,6 +210,7 @@ async fn launch(
         builds: lane.record.builds.clone(),
         artifacts: Vec::new(),
         is_head_a_commit: false,
+        changed: Vec::new(),
     };
     let engine = &lane.plan.engine;
     let out = lane.results.directory();

@@ -31,6 +31,19 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*base_ms),
             number(*whole_ms)
         ),
+        Facts::SharedFiles { files } => {
+            const NAMED: usize = 3;
+            let named = files.iter().take(NAMED).map(|file| format!("`{file}`"));
+            let more = match files.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!(
+                "base and head differ in {}{more}, and the engines of both read the working tree's, so that they may run the \
+                 same code: let the build copy what the engine needs, and start it from there (`{{artifact}}`)",
+                named.collect::<Vec<_>>().join(", ")
+            )
+        }
         Facts::FewerTurns { base, head } => format!(
             "head's conversations had {} turns, base's {}, so that less could grow: raise the workload's `duration`",
             number(*head),

@@ -238,6 +238,7 @@ fn of_a_launch() -> Vec<Case> {
             counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 }),
             shorter(1),
         ),
+        tpot("shared files", reading(["kernels/b.cu", "kernels/c.cu"])),
         tpot("other answers", parting_at_once(30, |_| None, 0.0)),
         tpot(
             "constant latency",

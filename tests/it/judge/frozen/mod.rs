@@ -8,7 +8,7 @@ use super::ambiguous::with_shared_segments;
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
 use super::counters::{conversation, counter_plan, goodput_plan, prefilling, shorter, within_slo};
 use super::growth::{by_chance, gauged};
-use super::held_back::{ends_after, in_turn, sent_again};
+use super::held_back::{ends_after, in_turn, reading, sent_again};
 use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
@@ -30,7 +30,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 52] = [
+const RULES: [&str; 53] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -70,6 +70,7 @@ const RULES: [&str; 52] = [
     "reliability",
     "resent",
     "server-timings",
+    "shared-files",
     "stopped",
     "stored-base",
     "streams-not-reached",
