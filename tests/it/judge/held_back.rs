@@ -1,5 +1,6 @@
 //! Engines that hold output back until it was made, so that its tokens seem to come fast.
 
+use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
 use verdict::record::{ClientHealth, Phase, ServerTimings};
@@ -174,6 +175,33 @@ fn what_both_arms_read_of_the_working_tree_is_no_pass() {
     let mut by_chance = all;
     by_chance.launches[3].startup.tree_files.clear();
     check(&by_chance, Verdict::Pass, "regression", "");
+}
+
+#[test]
+fn a_late_end_is_of_answers_in_all_launches_and_over_1_ms() {
+    let rule_of =
+        |plan: &Plan, session: &RunRecord| first(&judge(plan, session)).reason.rule.name();
+    let mut strict = tpot_plan();
+    strict.gates[0].checks[0].rule = Rule::Regression {
+        margin: 0.0,
+        ceiling: 0.03,
+    };
+    assert_eq!(rule_of(&strict, &ends_after(1.0)), "regression");
+    assert_eq!(rule_of(&strict, &ends_after(1.2)), "late-end");
+    let mut session = ends_after(2.4);
+    for launch in &mut session.launches {
+        let ms = 1_000.0 * (1.0 + 0.003 * noise(launch.arm, launch.block));
+        launch.startup.ready_ns = Some((ms * 1e6) as u64);
+    }
+    let mut start = plan_on(Metric::Ready, Statistic::Single);
+    start.gates[0].checks[0].min_samples = 1;
+    assert_eq!(rule_of(&start, &session), "regression");
+    // One of head's four launches ends as base's do.
+    for sample in &mut session.launches[1].samples {
+        let last = sample.stamps.events_ns.last().copied();
+        sample.stamps.done_ns = last.map(|last| last + 100_000);
+    }
+    assert_eq!(rule_of(&tpot_plan(), &session), "regression");
 }
 
 /// So many of the first head launch's requests, and six of the others'.
