@@ -2,13 +2,16 @@
 
 use super::super::view::View;
 use crate::plan::Rule;
-use crate::record::{Arm, Facts, Metric, MetricKind, Reason, RuleId};
+use crate::record::{Arm, Facts, Launch, Metric, MetricKind, Reason, RuleId};
 use crate::stats;
+use std::collections::BTreeMap;
 
 /// A later end of no more than this hardly matters to a client, whatever the margin.
 const LATE_MS: f64 = 1.0;
 /// So unlikely are as many requests sent again, were both arms alike: seven of head's against none.
 const RESENT: f64 = 0.01;
+/// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
+const RESENT_BLOCKS: usize = 3;
 
 /// Streams of head end later after their last token than base's, by more than the margin of a whole answer: a client that
 /// waits for the end waits longer, and no time of tokens shows it. Each launch of head ends later than each of base: by
@@ -49,17 +52,27 @@ fn is_of_answers(metric: Metric) -> bool {
 }
 
 /// Head closed more kept connections than base without an answer, and the client sent these requests again: it may have
-/// dropped them. A metric that counts them judges them itself.
+/// dropped them. Requests of one launch are not independent, so most blocks must show it. A metric that counts them judges
+/// them itself.
 pub fn resent(view: &View<'_, '_>) -> Option<Reason> {
-    if view.case.check.metric == Metric::FailedRequests || view.of(Arm::Base).kept.is_empty() {
+    if view.case.check.metric == Metric::FailedRequests {
         return None;
     }
-    let of = |arm| -> u64 {
+    let of = |arm| -> BTreeMap<u32, u64> {
         let launches = view.of(arm).kept.iter().map(|kept| kept.launch);
-        let clients = launches.filter_map(|launch| launch.client(&view.case.workload.id));
-        clients.map(|client| u64::from(client.resent)).sum()
+        let client = |launch: &Launch| launch.client(&view.case.workload.id).map(|c| c.resent);
+        let resent = launches.map(|l| (l.block, client(l).map_or(0, u64::from)));
+        resent.collect()
     };
     let (base, head) = (of(Arm::Base), of(Arm::Head));
-    let is_more = stats::mcnemar_p_worse(head, base) <= RESENT;
+    let blocks = head
+        .iter()
+        .filter_map(|(block, head)| Some((*base.get(block)?, *head)));
+    let blocks: Vec<(u64, u64)> = blocks.collect();
+    let more = blocks.iter().filter(|(base, head)| head > base).count();
+    let is_in_most = more >= RESENT_BLOCKS && 2 * more > blocks.len();
+    let base: u64 = blocks.iter().map(|(base, _)| base).sum();
+    let head: u64 = blocks.iter().map(|(_, head)| head).sum();
+    let is_more = is_in_most && stats::mcnemar_p_worse(head, base) <= RESENT;
     is_more.then(|| Reason::new(RuleId::Resent, Facts::Resent { base, head }))
 }

@@ -232,7 +232,7 @@ fn of_a_launch() -> Vec<Case> {
         tpot("implausible phases", swapped),
         tpot("held back", in_turn(3.0, 210.0, 0.1)),
         tpot("late end", ends_after(2.4)),
-        tpot("requests sent again", sent_again(1)),
+        tpot("requests sent again", sent_again([1, 2, 2, 2])),
         (
             "fewer turns",
             counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 }),
