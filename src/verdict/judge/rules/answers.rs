@@ -58,7 +58,8 @@ pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
 
 /// Head's conversations ended after fewer turns than base's, by their `duration`: what grows with them grew less.
 pub fn fewer_turns(view: &View<'_, '_>) -> Option<Reason> {
-    if !matches!(view.case.workload.kind, WorkloadKind::Session(_)) {
+    let is_session = matches!(view.case.workload.kind, WorkloadKind::Session(_));
+    if !is_session || view.comparison.is_recording() {
         return None;
     }
     let of = |arm| {

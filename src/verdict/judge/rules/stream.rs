@@ -55,7 +55,7 @@ fn is_of_answers(metric: Metric) -> bool {
 /// dropped them. Requests of one launch are not independent, so most blocks must show it. A metric that counts them judges
 /// them itself.
 pub fn resent(view: &View<'_, '_>) -> Option<Reason> {
-    if view.case.check.metric == Metric::FailedRequests {
+    if view.case.check.metric == Metric::FailedRequests || view.comparison.is_recording() {
         return None;
     }
     let of = |arm| -> BTreeMap<u32, u64> {
