@@ -18,8 +18,8 @@ pub struct Reading<'a> {
     pub measure: Result<LaunchMeasure, Undefined>,
     /// ln(median of the last third / median of the first), where both are there.
     pub drift: Option<f64>,
-    /// Sound measured requests.
-    pub requests: usize,
+    /// Measured requests, void ones too.
+    pub sent: usize,
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
     pub stream_end_ms: Option<(f64, f64)>,
 }
@@ -65,7 +65,6 @@ impl<'a> Evidence<'a> {
             }
         }
         let (launch, answers) = (launch_view.launch, launch_view.answers);
-        let requests = launch_view.sound().len();
         self.tally.join(&answers.tally);
         self.other.join(&answers.other);
         let with_launch = |s: &&'a Sample| (launch, *s);
@@ -88,7 +87,7 @@ impl<'a> Evidence<'a> {
             launch,
             measure,
             drift,
-            requests,
+            sent: answers.sent,
             stream_end_ms: answers.stream_end_ms,
         });
     }

@@ -40,6 +40,8 @@ impl<'r, 'a> LaunchView<'r, 'a> {
 /// What came back for one part of a workload.
 pub struct LaunchAnswers<'a> {
     requests: Requests<'a>,
+    /// Measured ones, void or not.
+    pub sent: usize,
     /// Those that the engine failed to answer, warm-up included: it was asked.
     pub unanswered: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
@@ -70,7 +72,9 @@ impl<'a> LaunchAnswers<'a> {
                 _ => {}
             }
         }
+        let measured = |s: &&&Sample| s.phase == Phase::Measured;
         Self {
+            sent: requests.all.iter().filter(measured).count(),
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),

@@ -3,6 +3,7 @@
 use super::stored::stored;
 use super::*;
 use fixture::records::*;
+use std::time::Duration;
 use verdict::record::Phase;
 
 pub(crate) fn counter_plan(metric: Metric, rule: Rule) -> Plan {
@@ -100,6 +101,15 @@ pub(crate) fn conversation(excess: u32) -> Vec<Sample> {
     vec![turn(0, 20, 0), turn(1, 60, 20 - excess)]
 }
 
+/// The plan on a conversation's excess, of a workload with a `duration`.
+pub(crate) fn limited_plan() -> Plan {
+    let mut plan = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 });
+    if let WorkloadKind::Session(session) = &mut plan.gates[0].workloads[0].kind {
+        session.duration = Some(Duration::from_secs(60));
+    }
+    plan
+}
+
 /// Base's conversations have two turns, head's so many.
 pub(crate) fn shorter(turns: usize) -> RunRecord {
     interleaved(blocks(4, |arm, _| {
@@ -111,17 +121,17 @@ pub(crate) fn shorter(turns: usize) -> RunRecord {
 
 #[test]
 fn a_conversation_that_ends_before_bases_is_no_pass() {
-    let plan = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 });
-    for (turns, verdict, rule) in [
-        (2, Verdict::Pass, "ceiling"),
-        (1, Verdict::Inconclusive, "fewer-turns"),
-    ] {
-        let got = judge(&plan, &shorter(turns));
-        assert_eq!(
-            (got.verdict, first(&got).reason.rule.name()),
-            (verdict, rule)
-        );
-    }
+    let check = |plan: &Plan, session: &RunRecord, verdict: Verdict, rule: &str| {
+        let got = judge(plan, session);
+        let reason = first(&got).reason.rule.name();
+        assert_eq!((got.verdict, reason), (verdict, rule));
+    };
+    let limited = limited_plan();
+    check(&limited, &shorter(2), Verdict::Pass, "ceiling");
+    check(&limited, &shorter(1), Verdict::Inconclusive, "fewer-turns");
+    // Nothing but a `duration` ends a conversation early.
+    let whole = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 });
+    check(&whole, &shorter(1), Verdict::Pass, "ceiling");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Engines that hold output back until it was made, so that its tokens seem to come fast.
 
-use super::counters::{counter_plan, shorter};
+use super::counters::{limited_plan, shorter};
 use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
@@ -246,10 +246,9 @@ fn requests_that_head_alone_made_the_client_send_again_are_no_pass() {
 fn a_recording_beside_an_anchor_is_held_against_nothing() {
     let mut plan = tpot_plan();
     plan.gates[0].checks[0].rule = Rule::Ceiling { limit: 100.0 };
-    let excess = counter_plan(Metric::PrefillExcess, Rule::Ceiling { limit: 60.0 });
     for (plan, mut session, rule) in [
         (plan, sent_again([3; 4]), "resent"),
-        (excess, shorter(1), "fewer-turns"),
+        (limited_plan(), shorter(1), "fewer-turns"),
     ] {
         for (comparison, rule) in [
             (Comparison::Interleaved, rule),

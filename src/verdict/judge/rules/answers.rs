@@ -58,12 +58,14 @@ pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
 
 /// Head's conversations ended after fewer turns than base's, by their `duration`: what grows with them grew less.
 pub fn fewer_turns(view: &View<'_, '_>) -> Option<Reason> {
-    let is_session = matches!(view.case.workload.kind, WorkloadKind::Session(_));
-    if !is_session || view.comparison.is_recording() {
+    let WorkloadKind::Session(session) = &view.case.workload.kind else {
+        return None;
+    };
+    if session.duration.is_none() || view.comparison.is_recording() {
         return None;
     }
     let of = |arm| {
-        let turns = view.of(arm).kept.iter().map(|kept| kept.requests as f64);
+        let turns = view.of(arm).kept.iter().map(|kept| kept.sent as f64);
         stats::median(&turns.collect::<Vec<_>>())
     };
     let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);

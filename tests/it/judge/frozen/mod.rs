@@ -6,7 +6,9 @@ mod compared;
 
 use super::ambiguous::with_shared_segments;
 use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
-use super::counters::{conversation, counter_plan, goodput_plan, prefilling, shorter, within_slo};
+use super::counters::{
+    conversation, counter_plan, goodput_plan, limited_plan, prefilling, shorter, within_slo,
+};
 use super::growth::{by_chance, gauged};
 use super::held_back::{ends_after, in_turn, reading, sent_again};
 use super::invalid::parting_at_once;
