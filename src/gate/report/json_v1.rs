@@ -124,7 +124,7 @@ struct JsonCell {
     e2e_ms: Option<f64>,
 }
 
-/// Where one is not expired, the check's verdict does not count.
+/// Where one is not expired, a failure by the check's own rule and an open check do not count.
 #[derive(Serialize)]
 struct Waiver<'a> {
     reason: &'a str,

@@ -2,6 +2,7 @@
 
 use super::*;
 use fixture::records::*;
+use infergate::session::{Form, rendered};
 use verdict::plan::Waiver;
 use verdict::record::{Void, VoidRule};
 
@@ -71,9 +72,15 @@ fn no_waiver_covers_an_engine_that_does_not_answer_or_a_check_that_was_not_measu
         (VoidRule::Status, Verdict::Fail),
         (VoidRule::TokenCounts, Verdict::Invalid),
     ] {
-        let got = judge(&plan, &spoilt(rule));
+        let session = spoilt(rule);
+        let got = judge(&plan, &session);
         let check = first(&got);
         assert_eq!((got.verdict, check.is_waived()), (verdict, false));
+        let told = notes(check).pop();
+        let expect = "its waiver (until 2025-02-01, @ada, #12) does not cover this";
+        assert_eq!(told.as_deref(), Some(expect));
+        let comment = rendered(&session, &got, Form::Comment).unwrap();
+        assert!(!comment.to_lowercase().contains("waived"), "{comment}");
     }
 }
 

@@ -103,19 +103,6 @@ fn title(check: &CheckVerdict) -> String {
 
 fn message(check: &CheckVerdict) -> String {
     let mut text = redact(&reasons::sentence(check)).into_owned();
-    if let Some(waiver) = &check.waiver {
-        let when = if waiver.is_expired {
-            "was waived until"
-        } else {
-            "waived until"
-        };
-        text.push_str(&format!(
-            "\n{when} {}: {} ({})",
-            waiver.expires,
-            redact(&waiver.reason),
-            redact(&waiver.owner)
-        ));
-    }
     for note in reasons::notes(check) {
         text.push('\n');
         text.push_str(&redact(&note));

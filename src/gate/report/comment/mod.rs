@@ -274,7 +274,8 @@ fn waivers(verdict: &RunVerdict) -> Option<Vec<String>> {
     let checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     let lines: Vec<String> = checks
         .filter_map(|check| {
-            let waiver = check.waiver.as_ref()?;
+            let waiver = check.waiver.as_ref();
+            let waiver = waiver.filter(|it| it.is_expired || check.is_waived())?;
             let until = match waiver.is_expired {
                 true => format!("**expired** on {}", inert(&waiver.expires)),
                 false => format!("until {}", inert(&waiver.expires)),

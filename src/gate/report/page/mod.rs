@@ -192,7 +192,6 @@ fn of_check(page: &Page<'_>, check: &CheckVerdict) -> Value {
         reason => shown(&reasons::sentence(check)),
         notes => all_shown(reasons::notes(check)),
         grid => cells::for_template(check),
-        waiver => check.waiver.as_ref().map(|w| shown(&format!("until {}, {}: {} ({})", w.expires, w.owner, w.reason, w.issue))),
         launches => figures.and_then(|it| launches(check, it)),
         percentiles => figures.and_then(percentiles),
         tokens => figures.and_then(tokens),

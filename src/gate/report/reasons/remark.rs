@@ -13,7 +13,7 @@ pub fn notes(check: &CheckVerdict) -> Vec<String> {
     let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
     let remarks = remarks.chain(beyond_the_margin(check));
     let valid = check.waiver.iter().filter(|waiver| !waiver.is_expired);
-    let waived = valid.map(|waiver| waived(check.verdict, waiver));
+    let waived = valid.map(|waiver| waived(check, waiver));
     remarks.chain(waived).collect()
 }
 
@@ -50,17 +50,18 @@ fn beyond_the_margin(check: &CheckVerdict) -> Option<String> {
     })
 }
 
-fn waived(verdict: Verdict, waiver: &Waiver) -> String {
+fn waived(check: &CheckVerdict, waiver: &Waiver) -> String {
     let (expires, owner, issue) = (&waiver.expires, &waiver.owner, &waiver.issue);
-    match verdict {
+    match check.verdict {
         Verdict::Pass => {
             format!("its waiver (until {expires}, {owner}, {issue}) is not needed: delete it")
         }
-        red => format!(
+        red if check.is_waived() => format!(
             "{}, waived until {expires} by {owner}: {} ({issue})",
             red.name(),
             waiver.reason
         ),
+        _ => format!("its waiver (until {expires}, {owner}, {issue}) does not cover this"),
     }
 }
 
