@@ -13,10 +13,15 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::thread;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Instant, MissedTickBehavior};
 use verdict::plan::{self, EngineMetrics, EngineSeries};
 use verdict::record::{Edge, GpuReading, Reading, Telemetry};
+
+/// Slower answers of the engine's `/metrics` are left out, unless readings are further apart: an engine that answers between
+/// requests alone would be read at rest alone.
+const PROMPT: Duration = Duration::from_millis(500);
 
 /// What is read.
 #[derive(Clone, Debug)]
@@ -211,7 +216,17 @@ impl<'a> Reader<'a> {
         }
         reading.gpus = self.gpus(tree.as_ref(), at_ns).await;
         if !self.sources.engine.is_empty() || !self.sources.gauges.is_empty() {
+            let asked = Instant::now();
             match crate::scrape(&self.sources.endpoint, "/metrics").await {
+                Ok(_) if asked.elapsed() > self.sources.plan.every.max(PROMPT) => {
+                    let took_s = asked.elapsed().as_secs_f64();
+                    self.missing.note("late engine", || {
+                        format!(
+                            "the engine's /metrics took {took_s:.1} s at {}: late values are left out",
+                            at(at_ns)
+                        )
+                    });
+                }
                 Ok(text) => {
                     let missing = &mut self.missing;
                     reading.engine = engine::read(&text, &self.sources.engine, missing);

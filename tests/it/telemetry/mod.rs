@@ -132,6 +132,25 @@ fn a_source_that_fails_later_leaves_its_fields_out_and_one_sentence() {
     }
 }
 
+/// As of an engine that answers between requests alone.
+#[test]
+fn late_values_of_the_engine_are_left_out() {
+    let engine = Server::start(|_, number| {
+        if number == 1 {
+            std::thread::sleep(Duration::from_millis(600));
+        }
+        Answer::Text(VLLM)
+    });
+    let exporter = Server::start(|_, _| Answer::Text(DCGM));
+    let spec = format!("{}/metrics", exporter.address);
+    let telemetry = read(sources(engine.address, spec), &engine, 3);
+    let running = telemetry.readings.iter().map(|r| r.engine.running);
+    let running: Vec<_> = running.take(3).collect();
+    assert_eq!(running, [Some(7.0), None, Some(7.0)]);
+    let said = telemetry.missing.join("\n");
+    assert!(said.contains("late values are left out"), "{said}");
+}
+
 #[test]
 fn what_was_never_there_is_said() {
     let engine = Server::start(|_, _| Answer::Text(VLLM));
