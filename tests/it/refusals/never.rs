@@ -367,4 +367,9 @@ fn a_limit_on_the_wrong_side_is_refused() {
         let metric = format!("metric = \"{metric}\"\nrule = \"{rule}\"\nlimit = \"{limit}\"");
         refuses(STEADY, &metric, &[says]);
     }
+    // The model is on the GPU, and cold prompts are computed.
+    for (metric, limit) in [("gpu_memory", "1 GiB"), ("prefilled_tokens", "8 tokens")] {
+        let metric = format!("metric = \"{metric}\"\nrule = \"floor\"\nlimit = \"{limit}\"");
+        planned(STEADY, &metric).expect(0);
+    }
 }

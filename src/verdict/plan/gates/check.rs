@@ -285,8 +285,10 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
         }
         Ok(limit)
     };
-    // The engine's own numbers may be good either way.
-    let is_own = metric.is_of_windows() || matches!(metric, Metric::Gauge | Metric::BurstFactor);
+    // The engine's own numbers may be good either way: without its model on the GPU, it needs little memory there.
+    let is_own = metric.is_of_windows()
+        || compatibility::is_telemetry(metric)
+        || matches!(metric, Metric::BurstFactor | Metric::PrefilledTokens);
     let never_fails = match (name, metric.direction()) {
         (Name::Ceiling, Direction::HigherIsBetter) => Some(("more", "ceiling", "floor")),
         (Name::Floor, Direction::LowerIsBetter) => Some(("less", "floor", "ceiling")),
