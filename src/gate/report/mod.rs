@@ -22,6 +22,7 @@ mod pretty;
 pub mod reasons;
 pub mod redaction;
 mod row;
+pub mod secrets;
 pub mod sheet;
 pub mod site;
 pub mod terminal;
@@ -201,18 +202,18 @@ fn compared(record: &RunRecord) -> Vec<String> {
     }
 }
 
-/// Words of an arm's command that the other's lacks; where its files lie says nothing.
-fn own_arguments(record: &RunRecord, arm: Arm) -> Vec<&str> {
+/// Words of an arm's command that the other's lacks, without secrets; where its files lie says nothing.
+fn own_arguments(record: &RunRecord, arm: Arm) -> Vec<String> {
     let words = |arm| Build::of(&record.builds, arm).map_or(&[][..], |build| &build.command);
     let other = match arm {
         Arm::Base => words(Arm::Head),
         Arm::Head => words(Arm::Base),
     };
-    let is_own = |word: &&String| !word.contains('/') && !other.contains(word);
-    let own = words(arm).iter().filter(is_own);
+    let is_own = |(word, _): &(&String, String)| !word.contains('/') && !other.contains(word);
+    let own = words(arm).iter().zip(secrets::hidden(words(arm)));
     match other {
         [] => Vec::new(),
-        _ => own.map(String::as_str).collect(),
+        _ => own.filter(is_own).map(|(_, shown)| shown).collect(),
     }
 }
 

@@ -132,7 +132,8 @@ pub fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
             let commit = build.commit.iter();
             words.extend(commit.flat_map(|commit| [format!("--{arm}"), commit.clone()]));
         }
-        let further = build.command.iter().skip(plan.engine.serve.len());
+        let command = report::secrets::hidden(&build.command);
+        let further = command.iter().skip(plan.engine.serve.len());
         words.extend(further.map(|word| format!("--{arm}-arg={word}")));
     }
     let words = words.iter().map(|word| report::shell_word(word));

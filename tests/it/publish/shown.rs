@@ -108,11 +108,24 @@ fn a_job_on_github_gets_annotations_and_a_summary() {
 fn no_command_is_shown_in_part() {
     let mut slower = regressed();
     let words = slower["builds"][1]["command"].as_array_mut().unwrap();
-    words.extend(["bearer aaaaaaaa", ";touch pwned #"].map(|word| json!(word)));
+    words.extend(["bearer", ";touch pwned #"].map(|word| json!(word)));
     let folder = results(&slower);
     for form in ["html", "comment"] {
         let text = judge(&folder, &["--format", form], &[]).expect(1).stdout;
         assert!(!text.contains("--head-arg"), "{form}: {text}");
+    }
+}
+
+#[test]
+fn the_value_of_an_option_for_a_secret_is_shown_nowhere() {
+    let mut slower = regressed();
+    let words = slower["builds"][1]["command"].as_array_mut().unwrap();
+    words.extend(["--api-key=hunter2-internal", "--hf-token", "hunter2"].map(|word| json!(word)));
+    let folder = results(&slower);
+    for form in ["text", "markdown", "html", "comment"] {
+        let text = judge(&folder, &["--format", form], &[]).expect(1).stdout;
+        assert!(!text.contains("hunter2"), "{form}: {text}");
+        assert!(text.contains("--api-key=FILL-IN"), "{form}: {text}");
     }
 }
 

@@ -3,9 +3,9 @@
 //! Main type: [`Found`]. Only loopback ports that inference servers use, or the user's own, are asked, and only with requests
 //! that any client sends.
 
-use super::secrets;
 use crate::launch::Sockets;
 use crate::presets::Seen;
+use crate::report::secrets;
 use client::{Endpoint, post, scrape};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};

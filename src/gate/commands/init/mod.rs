@@ -2,7 +2,6 @@
 
 mod found;
 mod notes;
-mod secrets;
 
 use crate::cli::runtime::block_on;
 use crate::cli::{Exit, output};

@@ -17,6 +17,7 @@ use super::comment::publication::Past;
 use super::reasons::capital;
 use super::redaction::redact;
 use super::row::{self, Row};
+use super::secrets::hidden;
 use super::{cells, numbers, reasons};
 use crate::explanation::{Explanation, Mode, ModeSplit};
 use base64::Engine as _;
@@ -394,18 +395,15 @@ fn modes(explanation: &Explanation, split: &ModeSplit) -> Value {
     }
 }
 
-/// Both engines' command lines, word by word, with those marked that the other has not.
+/// Both engines' command lines without secrets, word by word, with those marked that the other has not.
 fn engines(builds: &[Build]) -> Vec<Value> {
-    let words = |build: &Build| build.command.clone();
     let of = |build: &Build| {
-        let others: Vec<String> = builds
-            .iter()
-            .filter(|other| other.arm != build.arm)
-            .flat_map(words)
-            .collect();
-        let marked = words(build).into_iter().map(|word| {
+        let others = builds.iter().filter(|other| other.arm != build.arm);
+        let others: Vec<&String> = others.flat_map(|other| &other.command).collect();
+        let words = build.command.iter().zip(hidden(&build.command));
+        let marked = words.map(|(word, text)| {
             let is_own = builds.len() > 1 && !others.contains(&word);
-            context! { text => shown(&word), is_own => is_own }
+            context! { text => shown(&text), is_own => is_own }
         });
         context! { arm => build.arm.name(), words => marked.collect::<Vec<_>>() }
     };

@@ -1,14 +1,16 @@
-//! Secrets in a start command: a gate file is committed, so what may be one is left out.
+//! Secrets in a start command: gate files and reports are shared, so what may be one is left out.
 
-use crate::report::redact;
+use super::redaction::redact;
 
-/// Replaces a secret in a gate file.
+/// Replaces a secret.
 const HIDDEN: &str = "FILL-IN";
+/// Digits of the longest number of tokens.
+const COUNT: usize = 7;
 
 /// The words of a command, with [`HIDDEN`] for what may be a secret.
 pub fn hidden(words: &[String]) -> Vec<String> {
-    // Whether an option that holds a secret came before, without its value; and whether right before.
-    let (mut is_value, mut is_next) = (false, false);
+    // The option that holds a secret and came before, without its value; and whether right before.
+    let (mut option, mut is_next) = (None::<&String>, false);
     // Right after `-u`, which takes `user:password`; of Python and others it takes nothing.
     let mut is_user = false;
     let mut hidden = Vec::new();
@@ -16,6 +18,7 @@ pub fn hidden(words: &[String]) -> Vec<String> {
         let is_option = word.starts_with('-');
         // `-Abc` may be a value that begins so; `-p` is an option.
         let is_odd_value = is_next && !word.starts_with("--") && word.len() > 2;
+        let is_value = option.is_some_and(|option| holds_secret(option, word));
         if is_value && (!is_option || is_odd_value) {
             hidden.push(HIDDEN.to_owned());
             is_next = false;
@@ -25,10 +28,12 @@ pub fn hidden(words: &[String]) -> Vec<String> {
             hidden.push(HIDDEN.to_owned());
             continue;
         }
-        is_value = is_option && !word.contains('=') && names_secret(word);
-        is_next = is_value;
+        is_next = is_option && !word.contains('=') && names_secret(word);
+        option = is_next.then_some(word);
         hidden.push(match word.split_once('=') {
-            Some((name, value)) if is_name(name) && (names_secret(name) || is_secret(value)) => {
+            Some((name, value))
+                if is_name(name) && (holds_secret(name, value) || is_secret(value)) =>
+            {
                 format!("{name}={HIDDEN}")
             }
             Some(("--user", value)) if value.contains(':') => format!("--user={HIDDEN}"),
@@ -49,6 +54,13 @@ fn is_name(text: &str) -> bool {
 
 fn is_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.".contains(c)
+}
+
+/// True if this may be a secret by its name: not `--draft-tokens=4`, which counts tokens.
+fn holds_secret(name: &str, value: &str) -> bool {
+    let is_number = value.len() <= COUNT && value.bytes().all(|byte| byte.is_ascii_digit());
+    let is_count = is_number && !names_secret(&name.to_lowercase().replace("token", ""));
+    names_secret(name) && !is_count
 }
 
 /// True if an option, a variable or a header of this name holds a secret. Options that count tokens do not.
@@ -103,14 +115,13 @@ fn is_secret(word: &str) -> bool {
         return true;
     }
     // `X-Api-Key: …`, `{"api_key": "…"}`, `a=1,token=…`: a name, and what follows.
-    let mut parts = word.split(['=', ':']);
-    parts.next_back();
-    let ends_in_name = |part: &str| {
-        let text = part.trim_end_matches(|c| !is_of_name(c));
+    let parts: Vec<&str> = word.split(['=', ':']).collect();
+    let ends_in_name = |pair: &[&str]| {
+        let text = pair[0].trim_end_matches(|c| !is_of_name(c));
         let name = text.rsplit(|c| !is_of_name(c)).next().unwrap_or_default();
-        names_secret(name)
+        holds_secret(name, pair[1])
     };
-    parts.any(ends_in_name)
+    parts.windows(2).any(ends_in_name)
 }
 
 #[cfg(test)]
@@ -130,6 +141,7 @@ mod tests {
             "s --enable-auth -p",
             "s --model=hf:Qwen/Qwen3 --url=http://127.0.0.1:8000/v1 a=b C:/x",
             "s --override {\"rope\":1,\"n\":{\"m\":2}}",
+            "s --max-prefill-tokens 8192 --draft-tokens=4 --fault=wrong-token=50",
         ] {
             check(unchanged, unchanged);
         }
