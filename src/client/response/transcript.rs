@@ -36,6 +36,8 @@ pub struct Transcript {
     /// The answer's text, reasoning left out.
     pub content: String,
     pub reasoning: String,
+    /// Names and arguments of the functions that it calls.
+    pub calls: String,
     /// Hex SHA-256 of everything generated, reasoning included, in the order of arrival.
     pub sha256: String,
     pub finish_reason: Option<String>,
@@ -106,7 +108,7 @@ impl Transcript {
         }
     }
 
-    /// Everything generated: reasoning, then content.
+    /// Everything generated: reasoning, then content. Calls have tokens beside their text, and are left out.
     pub fn texts(&self) -> [&str; 2] {
         [&self.reasoning, &self.content]
     }
@@ -266,10 +268,10 @@ impl Reader {
     fn text(&mut self, choice: Choice, logprobs: Option<Vec<TokenLogprob>>) {
         self.generated.update(choice.reasoning());
         self.generated.update(choice.content());
-        choice
-            .calls()
-            .for_each(|call| self.generated.update(call.as_bytes()));
+        let calls: String = choice.calls().collect();
+        self.generated.update(&calls);
         let transcript = &mut self.transcript;
+        transcript.calls.push_str(&calls);
         transcript.reasoning.push_str(choice.reasoning());
         transcript.content.push_str(choice.content());
         if let Some(logprobs) = logprobs {

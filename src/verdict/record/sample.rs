@@ -26,7 +26,7 @@ pub struct Sample {
     pub finish_reason: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<ServerTimings>,
-    /// The generated text. Older gates kept it only where correctness was judged.
+    /// The generated text, then names and arguments of called functions. Older gates kept it where correctness was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Hex SHA-256 of the generated text (empty text included).

@@ -51,7 +51,9 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         stamps,
         finish_reason: transcript.finish_reason,
         timings: transcript.timings,
-        text: expect.keep_text.then(|| reply.clone()),
+        text: expect
+            .keep_text
+            .then(|| format!("{reply}{}", transcript.calls)),
         text_sha256: transcript.sha256,
         logprobs: transcript.logprobs.unwrap_or_default(),
         void,

@@ -88,7 +88,8 @@ impl Seen<'_> {
         if forced < 2 || self.expect.echoed || is_judged_by_its_case {
             return None;
         }
-        let texts = self.transcript.texts();
+        let [reasoning, content] = self.transcript.texts();
+        let texts = [reasoning, content, self.transcript.calls.as_str()];
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let is_wordless = texts.iter().all(|text| is_blank(text));
         let has_stopped = self.transcript.finish_reason.as_deref() != Some("length");

@@ -127,7 +127,8 @@ impl Seen<'_> {
         } else {
             // An end-of-sequence token alone is output without text: only its count shows it.
             let counted = transcript.completion_tokens.or(self.tokens.by_logprobs);
-            !self.expect.echoed && counted.map_or(transcript.content.is_empty(), |n| n == 0)
+            let has_text = !transcript.content.is_empty() || !transcript.calls.is_empty();
+            !self.expect.echoed && counted.map_or(!has_text, |n| n == 0)
         };
         let counted = transcript
             .completion_tokens

@@ -21,6 +21,16 @@ fn whole_answers() {
     assert_eq!(sound.timings.unwrap().predicted_n, 3);
 }
 
+/// As with `tool_choice = "required"`.
+#[test]
+fn an_answer_that_only_calls_a_function_has_a_text() {
+    let answer = r#"{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"a\":1}"}}]},
+        "finish_reason":"tool_calls"}]}"#;
+    let called = sample(&WHOLE, &exchange(&[(30, answer)]));
+    assert_eq!(rule(&called), None);
+    assert_eq!(called.text.as_deref(), Some("f{\"a\":1}"));
+}
+
 fn check_whole(expect: &Expect, answer: &str, void: Option<VoidRule>) {
     let sample = sample(expect, &exchange(&[(30, answer)]));
     assert_eq!(rule(&sample), void, "{answer}: {:?}", sample.void);
