@@ -56,6 +56,10 @@ pub fn read(
     let mut checks = Vec::<Check>::new();
     for field in checks_field.list()? {
         let check = check::read(name, &field, &workloads)?;
+        if check.statistic == Statistic::Max && field.section()?.optional("statistic").is_none() {
+            // The default was the median once, whose stored values are no series with these.
+            defined_by.push(format!("{}: max", check.id));
+        }
         if checks.iter().any(|other| other.id == check.id) {
             return Err(field.wrong(format!("two checks are called `{}`", check.id)));
         }
@@ -162,4 +166,41 @@ fn end_at_a_look(
         looks.join(", ")
     ));
     Err(refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Input;
+
+    #[test]
+    fn a_greatest_value_by_default_is_part_of_the_hash() {
+        let is_text_alone = |check: &str| {
+            let text = format!(
+                "title = \"G\"\n[workload.w]\nkind = \"steady\"\nrequests = 40\nwarmup = 0\nprompt_tokens = 8\n\
+                 output_tokens = 8\nconcurrency = 1\n[[check]]\nname = \"c\"\n{check}\n"
+            );
+            let source = Source {
+                file: "gates/g.toml",
+                text: &text,
+            };
+            let profile = Profile {
+                name: "full",
+                like: None,
+                looks: &[4],
+                all: &[],
+                interleave: Interleave::Launches,
+            };
+            let mut files: &[Input] = &[];
+            let gate = read("g", source, profile, &mut files).unwrap();
+            gate.hash == digest::of_parts([text.as_bytes(), "full".as_bytes()])
+        };
+        let memory = "metric = \"gpu_memory\"\nlimit = \"1 GiB\"\nrule = ";
+        assert!(!is_text_alone(&format!("{memory}\"ceiling\"")));
+        assert!(is_text_alone(&format!("{memory}\"floor\"")));
+        let given = format!("{memory}\"ceiling\"\nstatistic = \"max\"");
+        assert!(is_text_alone(&given));
+        let latency = "metric = \"e2e\"\nlimit = \"1 s\"\nrule = \"ceiling\"";
+        assert!(is_text_alone(latency));
+    }
 }
