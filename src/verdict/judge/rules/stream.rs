@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 
 /// A later end of no more than this hardly matters to a client, whatever the margin.
 const LATE_MS: f64 = 1.0;
+/// So unlikely are ends as late, were both arms alike: three launches after three.
+const LATE: f64 = 0.05;
 /// So unlikely are as many requests sent again, were both arms alike: seven of head's against none.
 const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
 
 /// Streams of head end later after their last token than base's, by more than the margin of a whole answer: a client that
-/// waits for the end waits longer, and no time of tokens shows it. Each launch of head ends later than each of base: by
-/// chance that happens once in C(2n, n), 1/70 for 4 + 4, however the times are distributed.
+/// waits for the end waits longer, and no time of tokens shows it. By Mann and Whitney's test over launches, however the
+/// times are distributed: three launches of head must all end later than three of base.
 pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
     let check = view.case.check;
     let Rule::Regression { margin, .. } = check.rule else {
@@ -36,8 +38,8 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
         head_ms,
         whole_ms,
     };
-    let is_apart = head.iter().all(|head| base.iter().all(|base| head > base));
-    let is_late = is_apart && head_ms - base_ms > LATE_MS.max(margin * whole_ms);
+    let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
+    let is_late = is_clear && head_ms - base_ms > LATE_MS.max(margin * whole_ms);
     is_late.then(|| Reason::new(RuleId::LateEnd, facts))
 }
 
