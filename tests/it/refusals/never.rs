@@ -356,6 +356,17 @@ fn a_launch_has_one_first_request() {
     planned().expect(2).says(&["`two/c`", "`two/b`"]);
 }
 
+#[test]
+fn a_workload_that_no_check_reads() {
+    let check = format!("workload = \"w\"\nmetric = \"tpot\"\n{CEILING}");
+    let two = format!("{STEADY}\n[workload.long]\n{STEADY}");
+    let told = ["no check reads `workload.long`", "gates/own.toml:9"];
+    refuses(&two, &check, &told);
+    let failures = "metric = \"failed_requests\"\nrule = \"ceiling\"\nlimit = \"0 cases\"";
+    let both = format!("{check}\n[[check]]\nname = \"d\"\nworkload = \"long\"\n{failures}");
+    planned(&two, &both).expect(0);
+}
+
 /// A limit that only a better head can break never fails a worse one.
 #[test]
 fn a_limit_on_the_wrong_side_is_refused() {

@@ -72,6 +72,7 @@ pub fn read(
         holds_the_median(field, check, &checks)?;
     }
     for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
+        is_checked(field, workload, &checks)?;
         end_at_a_look(field, workload, &checks, profile.looks)?;
     }
     root.finish()?;
@@ -130,6 +131,23 @@ fn holds_the_median(
         }
     }
     Ok(())
+}
+
+/// Requests of a workload that no check reads could all fail, and the gate would pass.
+fn is_checked(
+    field: &Field<'_, '_>,
+    workload: &Workload,
+    checks: &[Check],
+) -> Result<(), Diagnostic> {
+    if checks.iter().any(|check| check.workload == workload.id) {
+        return Ok(());
+    }
+    let mut refusal = field.wrong(format!(
+        "no check reads `{}`: the gate would pass even if all its requests failed",
+        field.name
+    ));
+    refusal.help = Some("name the workload in a check (`workload = \"…\"`), or remove it".into());
+    Err(refusal)
 }
 
 /// Launches beyond the last look that they reach are measured and never tested.
