@@ -185,6 +185,11 @@ pub enum Facts {
     Zeros {
         launches: usize,
     },
+    /// Every request of both arms failed; of head's first launch, how.
+    AllFailed {
+        launches: usize,
+        head: String,
+    },
     /// Mean drift within launches, ln(last third / first third), in one arm; `None`: in both.
     Drift {
         arm: Option<Arm>,

@@ -235,6 +235,33 @@ fn a_request_of_the_warm_up_that_fails_is_no_pass() {
     }
 }
 
+/// Of 40 requests so many fail in each arm.
+#[test]
+fn requests_that_all_fail_in_both_arms_show_nothing() {
+    let plan = counter_plan(Metric::FailedRequests, REGRESSION);
+    let check = |base: u32, head: u32, verdict: Verdict, rule: &str| {
+        let session = interleaved(blocks(4, |arm, _| {
+            let failed = if arm == Arm::Head { head } else { base };
+            let mut samples: Vec<Sample> = (0..40).map(|i| timed(i, 1_000_000)).collect();
+            for sample in &mut samples[..failed as usize] {
+                sample.void = void(VoidRule::Status);
+            }
+            samples
+        }));
+        let got = judge(&plan, &session);
+        let told = sentence(first(&got));
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, rule), "{told}");
+        told
+    };
+    let told = check(40, 40, Verdict::Invalid, "vacuous");
+    let begin =
+        "no request succeeded in 2 launches of both arms (40 × status, first request 0: why)";
+    assert!(told.starts_with(begin), "{told}");
+    check(39, 39, Verdict::Pass, "regression");
+    check(0, 40, Verdict::Fail, "regression");
+}
+
 #[test]
 fn a_share_of_good_requests_is_the_better_the_higher() {
     let check = |base: u32, head: u32, verdict: Verdict, rule: &str, part: &str| {

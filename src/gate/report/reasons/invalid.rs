@@ -85,6 +85,11 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             let n = count(*launches, "launch");
             format!("{metric} is 0 in all of {n}: {}", why_vacuous(metric))
         }
+        Facts::AllFailed { launches, head } => format!(
+            "no request succeeded in {} of both arms ({head}): where all fail, no more can; correct the workload, or how \
+             the engine is started",
+            count(*launches, "launch")
+        ),
         Facts::Drift { arm, drift } => format!(
             "{metric} moves by {:+.1} % within a launch ({}, last third against first): the warm-up is too short",
             drift.exp_m1() * 100.0,
