@@ -31,6 +31,7 @@ fn refuses(workload: &str, check: &str, parts: &[&str]) {
 const STEADY: &str = "kind = \"steady\"\nrequests = 40\nwarmup = 0\nprompt_tokens = 8\noutput_tokens = 8\nconcurrency = 1";
 const MATRIX: &str = "kind = \"matrix\"\nbatches = [1, 4]\nstreamed = [true, false]\ncontexts = [8, 16]\n\
      output_tokens = 8\npasses = 1\nwarmup = 0";
+const GOLDENS: &str = "kind = \"goldens\"\nfile = \"data/tiny-qwen3/goldens.json\"\nnear_tie = \"0.01 nats\"\nlaunches = 1";
 const CEILING: &str = "rule = \"ceiling\"\nlimit = \"15 ms\"";
 
 #[test]
@@ -354,6 +355,26 @@ fn a_launch_has_one_first_request() {
         &gate("page_cache = \"cold\"", &["b", "c"]),
     );
     planned().expect(2).says(&["`two/c`", "`two/b`"]);
+}
+
+/// Base may be wrong in cases 1 to 5, and head in 6 to 10.
+#[test]
+fn a_change_of_a_number_of_cases() {
+    let change = "rule = \"regression\"\nmargin = \"1 %\"\nceiling = \"2 %\"";
+    for (workload, metric) in [
+        (STEADY, "answer_mismatches"),
+        (MATRIX, "failed_cells"),
+        (GOLDENS, "golden_mismatches"),
+    ] {
+        let check = format!("metric = \"{metric}\"\n{change}");
+        refuses(
+            workload,
+            &check,
+            &["may be other ones", "judge it by a ceiling"],
+        );
+    }
+    let failures = format!("metric = \"failed_requests\"\n{change}");
+    planned(STEADY, &failures).expect(0);
 }
 
 #[test]

@@ -305,6 +305,13 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
         Name::Regression if !compatibility::has_relative_change(metric) => Err(rule_field.wrong(
             format!("`{metric}` has no relative change: judge it by a ceiling or a floor"),
         )),
+        Name::Regression if compatibility::counts_cases(metric) => {
+            let message =
+                format!("`{metric}` counts cases: as many in head as in base may be other ones");
+            let mut refusal = rule_field.wrong(message);
+            refusal.help = Some("judge it by a ceiling, such as limit = \"0 cases\"".into());
+            Err(refusal)
+        }
         Name::Regression => read_regression(section),
     }
 }

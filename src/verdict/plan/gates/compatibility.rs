@@ -352,6 +352,17 @@ pub fn has_relative_change(metric: Metric) -> bool {
     )
 }
 
+/// Whether it counts cases that are known by name, of which a regression check would compare the numbers alone.
+pub fn counts_cases(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::GoldenMismatches
+            | Metric::AnswerMismatches
+            | Metric::FailedCells
+            | Metric::FailedTests
+    )
+}
+
 /// Below how many samples a launch the statistic means nothing, and how many this part of the workload gives it at the
 /// most.
 pub fn samples(
