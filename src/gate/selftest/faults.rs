@@ -210,6 +210,7 @@ pub const FAULTS: [Fault; 14] = [
             "memory/growth",
             "memory/bytes",
             "session/history",
+            "cells/answered",
         ],
         abroad: Some(Abroad {
             what: "usage says 3 tokens more",

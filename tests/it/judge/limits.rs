@@ -154,24 +154,51 @@ fn over_contexts(slower_us: [i64; 4]) -> RunRecord {
     }))
 }
 
+/// A check of its two cells.
+fn on(metric: Metric, rule: Rule) -> Plan {
+    let matrix = Matrix {
+        batches: vec![1],
+        caches: vec![CacheState::Cold],
+        streamed: vec![true],
+        contexts: vec![100, 1_100],
+        output_tokens: 2,
+        passes: 1,
+        rounds: 1,
+        warmup: 0,
+    };
+    plan(
+        vec![workload(None, WorkloadKind::Matrix(matrix))],
+        vec![check("line", metric, Statistic::Single, rule)],
+    )
+}
+
+/// Usage that miscounts is no wrong answer, and no proof of a right one.
+#[test]
+fn cells_whose_tokens_head_alone_miscounts_are_no_pass() {
+    use VoidRule::{Status, TokenCounts};
+    let plan = on(Metric::FailedCells, Rule::Ceiling { limit: 0.0 });
+    let check = |base: &[VoidRule], head: &[VoidRule], verdict: Verdict, rule: &str| {
+        let mut session = over_contexts([0; 4]);
+        for launch in &mut session.launches {
+            let rules = if launch.arm == Arm::Head { head } else { base };
+            for (sample, rule) in launch.samples.iter_mut().zip(rules) {
+                sample.void = void(*rule);
+            }
+        }
+        let got = judge(&plan, &session);
+        let told = sentence(first(&got));
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, rule), "{told}");
+    };
+    let all = [TokenCounts, TokenCounts];
+    check(&[], &all, Verdict::Invalid, "void-samples");
+    check(&all, &all, Verdict::Pass, "ceiling");
+    check(&[TokenCounts], &all, Verdict::Invalid, "void-samples");
+    check(&[], &[TokenCounts, Status], Verdict::Fail, "ceiling");
+}
+
 #[test]
 fn a_line_that_noise_tilts_has_a_limit_and_no_change() {
-    let on = |metric, rule| {
-        let matrix = Matrix {
-            batches: vec![1],
-            caches: vec![CacheState::Cold],
-            streamed: vec![true],
-            contexts: vec![100, 1_100],
-            output_tokens: 2,
-            passes: 1,
-            rounds: 1,
-            warmup: 0,
-        };
-        plan(
-            vec![workload(None, WorkloadKind::Matrix(matrix))],
-            vec![check("line", metric, Statistic::Single, rule)],
-        )
-    };
     let flat = over_contexts([-40, 30, -10, 0]);
     let slope = |limit| on(Metric::TpotSlope, Rule::Ceiling { limit });
     expect(

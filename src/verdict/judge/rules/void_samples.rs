@@ -2,6 +2,7 @@
 
 use super::finding::{Finding, invalid};
 use crate::judge::view::View;
+use crate::plan::Rule;
 use crate::record::{
     Arm, Facts, Launch, Metric, Phase, RuleId, Sample, Verdict, Void, VoidRule, Voids,
 };
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let metric = view.case.check.metric;
     if metric == Metric::FailedCells {
-        return None;
+        return miscounted(view);
     }
     let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
     let (base, head) = (&unanswered(Arm::Base), &unanswered(Arm::Head));
@@ -41,6 +42,34 @@ fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     let arms = view.arms().iter();
     let voids = arms.flat_map(|&arm| &view.of(arm).untrusted).copied();
     invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
+}
+
+/// Cells of head whose tokens do not add up where base's answer is valid: head may have computed another prompt, or less.
+/// All other voids the metric judges itself.
+fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
+    let greatest = view.of(Arm::Head).values.greatest;
+    let fails = |limit: f64| greatest.is_some_and(|cells| cells > limit);
+    if matches!(view.case.check.rule, Rule::Ceiling { limit } if fails(limit)) {
+        return None;
+    }
+    let is_valid_in_base = |launch: &Launch, sample: &Sample| {
+        let kept = view.of(Arm::Base).kept.iter();
+        let beside = kept.filter(|reading| reading.launch.block == launch.block);
+        let mut samples = beside.flat_map(|reading| &reading.launch.samples);
+        samples.any(|base| {
+            base.may_enter() && (&base.workload, base.index) == (&sample.workload, sample.index)
+        })
+    };
+    let mut voids = view.of(Arm::Head).untrusted.clone();
+    voids.retain(|(launch, sample)| {
+        let void = sample.void.as_ref();
+        let is_count = void.is_some_and(|void| void.rule == VoidRule::TokenCounts);
+        is_count && is_valid_in_base(launch, sample)
+    });
+    invalid(
+        RuleId::VoidSamples,
+        Facts::Untrusted(counted(voids.into_iter())?),
+    )
 }
 
 /// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.
