@@ -200,6 +200,42 @@ fn void_samples_by_who_is_to_blame() {
     );
 }
 
+/// Head answers otherwise where base's first `voids` of 30 requests are void.
+#[test]
+fn answers_that_base_did_not_give_are_not_compared() {
+    let limit = Rule::Ceiling { limit: 0.0 };
+    let same = check("same", Metric::AnswerMismatches, Statistic::Single, limit);
+    let plan = plan(vec![workload(None, steady())], vec![same]);
+    let check = |voids: u32, rule: VoidRule, last: &str, verdict: Verdict, by: &str| {
+        let session = interleaved(blocks(4, |arm, _| {
+            let answer = |i: u32| {
+                let is_head = arm == Arm::Head;
+                let text = match i {
+                    29 if is_head => last.to_owned(),
+                    i if is_head && i < voids => format!("mu {i}"),
+                    i => format!("to {i}"),
+                };
+                Sample {
+                    text_sha256: text.clone(),
+                    text: Some(text),
+                    void: void(rule).filter(|_| !is_head && i < voids),
+                    ..timed(i, 1_000_000)
+                }
+            };
+            (0..30).map(answer).collect()
+        }));
+        let got = judge(&plan, &session);
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, by), "{}", sentence(first(&got)));
+    };
+    use VoidRule::{Status, TokenCounts};
+    check(3, Status, "to 29", Verdict::Pass, "ceiling");
+    for rule in [Status, TokenCounts] {
+        check(4, rule, "to 29", Verdict::Invalid, "void-samples");
+        check(4, rule, " ", Verdict::Fail, "ceiling");
+    }
+}
+
 #[test]
 fn missing_value() {
     let session = spoiled(|l| l.samples[7].tokens.completion = None);

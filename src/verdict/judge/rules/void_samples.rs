@@ -8,6 +8,9 @@ use crate::record::{
 };
 use std::collections::BTreeMap;
 
+/// Share of head's answers that may lack a valid one of base where they are compared with base's alone.
+const UNCOMPARED: f64 = 0.1;
+
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub fn find(view: &View<'_, '_>) -> Option<Finding> {
@@ -27,7 +30,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
         (false, true) if reads_base => Some(Arm::Base),
         (false, false) => None,
         _ if counts_measured(metric) => return None,
-        _ => return untrusted(view),
+        _ => return untrusted(view).or_else(|| uncompared(view)),
     };
     let all = [base.as_slice(), head].concat();
     invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
@@ -47,11 +50,6 @@ fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
 /// Cells of head whose tokens do not add up where base's answer is valid: head may have computed another prompt, or less.
 /// All other voids the metric judges itself.
 fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
-    let greatest = view.of(Arm::Head).values.greatest;
-    let fails = |limit: f64| greatest.is_some_and(|cells| cells > limit);
-    if matches!(view.case.check.rule, Rule::Ceiling { limit } if fails(limit)) {
-        return None;
-    }
     let is_valid_in_base = |launch: &Launch, sample: &Sample| {
         let kept = view.of(Arm::Base).kept.iter();
         let beside = kept.filter(|reading| reading.launch.block == launch.block);
@@ -66,10 +64,35 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
         let is_count = void.is_some_and(|void| void.rule == VoidRule::TokenCounts);
         is_count && is_valid_in_base(launch, sample)
     });
-    invalid(
-        RuleId::VoidSamples,
-        Facts::Untrusted(counted(voids.into_iter())?),
-    )
+    unless_it_fails(view, voids)
+}
+
+/// Void requests of base, where so many of head's answers have nothing to be held against.
+fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
+    if view.case.check.metric != Metric::AnswerMismatches || !view.case.needs_base() {
+        return None;
+    }
+    let base = view.of(Arm::Base);
+    let mut voids = [base.unanswered.as_slice(), &base.untrusted].concat();
+    voids.retain(|(_, sample)| sample.phase == Phase::Measured);
+    let of_head = view.of(Arm::Head).kept.iter();
+    let answers: usize = of_head.map(|reading| reading.requests).sum();
+    if voids.len() as f64 <= UNCOMPARED * answers as f64 {
+        return None;
+    }
+    unless_it_fails(view, voids)
+}
+
+/// These requests are no measurement, unless others break the check's ceiling for sure.
+fn unless_it_fails(view: &View<'_, '_>, voids: Vec<(&Launch, &Sample)>) -> Option<Finding> {
+    let kept = view.of(Arm::Head).kept.iter();
+    let mut measured = kept.filter_map(|reading| reading.measure.as_ref().ok());
+    let mut fails = |limit: f64| measured.any(|m| m.at_least.unwrap_or(m.value) > limit);
+    if matches!(view.case.check.rule, Rule::Ceiling { limit } if fails(limit)) {
+        return None;
+    }
+    let voids = counted(voids.into_iter())?;
+    invalid(RuleId::VoidSamples, Facts::Untrusted(voids))
 }
 
 /// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.
