@@ -312,6 +312,19 @@ fn names_are_data() {
 }
 
 #[test]
+fn without_rules_every_path_needs_the_profiles_gates() {
+    let job = Job::with_pull("ada", false, &["docs/a.md"]);
+    let config = job.project.read("gates/gate.toml");
+    let (without, _) = config.split_once("\n[[label]]").unwrap();
+    job.project.write("gates/gate.toml", without);
+    job.label_on("opened", None, "ada").expect(0);
+    let inputs = json!({"pr": "12", "head_sha": sha(12), "gates": ""});
+    assert_eq!(job.started(), [inputs]);
+    assert_eq!(job.outputs()["needed"], "true");
+    assert!(job.labels().is_empty());
+}
+
+#[test]
 fn dry_runs_do_nothing() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
     let ended = job

@@ -32,7 +32,7 @@ pub struct Needed {
     pub labels: BTreeMap<String, Vec<String>>,
     /// Gates that rules name.
     gates: BTreeSet<String>,
-    /// A rule that applies names no gates: the profile's.
+    /// A rule that applies names no gates, or there is no rule: the profile's.
     profile: bool,
 }
 
@@ -45,9 +45,12 @@ impl LabelRule {
 }
 
 impl Needed {
-    /// What these paths need by these rules.
+    /// What these paths need by these rules. Without rules, no path is known to need nothing.
     pub fn of_paths(rules: &[LabelRule], paths: &[String]) -> Self {
-        let mut needed = Self::default();
+        let mut needed = Self {
+            profile: rules.is_empty() && !paths.is_empty(),
+            ..Self::default()
+        };
         for rule in rules {
             let meant: Vec<&String> = paths.iter().filter(|path| rule.needs(path)).collect();
             if !meant.is_empty() {
@@ -59,7 +62,10 @@ impl Needed {
 
     /// Everything: for a change whose paths are not all known.
     pub fn everything(rules: &[LabelRule]) -> Self {
-        let mut needed = Self::default();
+        let mut needed = Self {
+            profile: rules.is_empty(),
+            ..Self::default()
+        };
         for rule in rules {
             needed.add(rule, Vec::new());
         }
@@ -88,9 +94,9 @@ impl Needed {
         }
     }
 
-    /// Whether any label is needed.
+    /// Whether any gate is needed.
     pub fn is_anything(&self) -> bool {
-        !self.labels.is_empty()
+        self.profile || !self.labels.is_empty()
     }
 
     /// Names of the gates to run, in order; empty: those of the profile. `of_profile`: what those are.
@@ -307,7 +313,11 @@ mod tests {
         let all = Needed::everything(&rules);
         assert_eq!(all.labels.len(), 2);
         assert_eq!(all.gates(&profile), ["e2e", "soak", "tpot"]);
-        assert!(!Needed::everything(&[]).is_anything());
+        let docs = ["docs/a".to_owned()];
+        for needed in [Needed::everything(&[]), Needed::of_paths(&[], &docs)] {
+            assert!(needed.is_anything() && needed.gates(&profile).is_empty());
+        }
+        assert!(!Needed::of_paths(&[], &[]).is_anything());
     }
 
     #[test]
