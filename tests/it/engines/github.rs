@@ -1,8 +1,9 @@
 //! `gate init --github`: workflows, gates and label rules for the engine that a tree holds.
 
-use fixture::{Ended, Project, gate, workflow};
+use fixture::{Ended, Project, gate, repository, workflow};
 use infergate::presets;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use verdict::plan;
@@ -264,4 +265,39 @@ fn the_action_installs_a_named_binary_and_refuses_one_that_is_not_there() {
     assert!(Path::new(bin.trim()).join("gate").exists(), "{bin}");
     let refused = run("/no/such/gate").expect(2);
     assert!(refused.stdout.contains("::error::"), "{}", refused.stdout);
+}
+
+/// Else a job with `profile: full` and no command would only install, and be green.
+#[test]
+fn the_action_fails_where_the_command_is_forgotten() {
+    let action = fs::read_to_string(repository().join("action.yml")).unwrap();
+    let (_, step) = action.split_once("- name: Run gate\n").unwrap();
+    let (head, script) = step.split_once("run: |\n").unwrap();
+    for input in ["command", "profile", "gate", "arguments"] {
+        assert!(head.contains(&format!("inputs.{input} != ''")), "{head}");
+    }
+    let folder = tree(&[("gate", "#!/bin/sh\necho \"$@\"\n")]);
+    let program = folder.path().join("gate");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let run = |command: &str| {
+        let mut bash = Command::new("bash");
+        bash.args(["-eo", "pipefail", "-c", script])
+            .env("PATH", &path)
+            .env("COMMAND", command)
+            .env("PROFILE", "full")
+            .env("GATE_NAMES", "tpot e2e")
+            .env("ARGUMENTS", "--same-build");
+        Ended::of(&bash.output().unwrap())
+    };
+    let told = run("check").expect(0).stdout;
+    assert_eq!(
+        told,
+        "check --profile full --gate tpot --gate e2e --same-build\n"
+    );
+    let told = run("").expect(2).stdout;
+    assert!(
+        told.contains("::error::") && told.contains("add command: check"),
+        "{told}"
+    );
 }
