@@ -28,6 +28,7 @@ pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
             tool: Tool::Aiperf,
             version: None,
             model: text(lines[0], "/metadata/model_name").map(str::to_owned),
+            load: None,
             requests: lines
                 .iter()
                 .filter(|l| is_measured(l))
@@ -52,6 +53,7 @@ pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         tool: Tool::Aiperf,
         version: text(file, "/aiperf_version").map(str::to_owned),
         model: text(file, "/input_config/endpoint/model_names/0").map(str::to_owned),
+        load: None,
         requests: Vec::new(),
         is_sample: false,
         summary: summary(file),

@@ -7,7 +7,8 @@
 
 use super::request::counted;
 use super::{
-    ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, one, text, tokens,
+    ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, load, number, one, text,
+    tokens,
 };
 use crate::figures::{Distribution, LoadResult, Throughput};
 use serde_json::Value;
@@ -34,6 +35,9 @@ pub fn read(file: &Value, chosen: Option<usize>) -> Result<Imported, ImportError
             // Since 0.8.
             .or_else(|| text(file, "/config/spec/backend/model"))
             .map(str::to_owned),
+        load: benchmark
+            .pointer("/config/strategy")
+            .and_then(|strategy| load(strategy, &["type_", "streams", "max_concurrency", "rate"])),
         summary,
         requests,
         is_sample,

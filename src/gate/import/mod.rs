@@ -23,7 +23,7 @@ mod vllm;
 
 pub use junit::junit;
 pub use parse::{own_samples, parse};
-pub use record::{Batch, record};
+pub use record::{Batch, load_of_other_arm, record};
 pub use replay::{CaseFiles, Manifest, ReplayError, calibration_blocks, case, manifest};
 pub use request::{Imported, Request};
 
@@ -121,6 +121,17 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
 /// The number at a JSON pointer.
 fn number(value: &Value, pointer: &str) -> Option<f64> {
     value.pointer(pointer).and_then(Value::as_f64)
+}
+
+/// How a tool was told to send its requests, by those of these keys that its file has: `max_concurrency 64, request_rate inf`.
+fn load(file: &Value, keys: &[&str]) -> Option<String> {
+    let told = |key: &&str| match file.get(*key)? {
+        Value::String(word) => Some(format!("{key} {word}")),
+        Value::Number(number) => Some(format!("{key} {number}")),
+        _ => None,
+    };
+    let told: Vec<String> = keys.iter().filter_map(told).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// The count at a JSON pointer; some tools write counts as floats.

@@ -94,6 +94,8 @@ fn build(batch: &Batch) -> Build {
     let first = batch.launches.first();
     let tool = first.map_or("", |import| import.tool.title());
     let model = first.and_then(|import| import.model.as_deref());
+    let load = batch.launches.iter().find_map(|import| import.load.clone());
+    let words = ["imported from", tool, model.unwrap_or("an unnamed model")].map(str::to_owned);
     Build {
         arm: batch.arm,
         commit: None,
@@ -101,13 +103,31 @@ fn build(batch: &Batch) -> Build {
         dirty: false,
         artifact_sha256: None,
         // Not started by us: what is known of it stands in the place of a command.
-        command: ["imported from", tool, model.unwrap_or("an unnamed model")]
-            .map(str::to_owned)
-            .to_vec(),
+        command: words.into_iter().chain(load).collect(),
         files: Vec::new(),
         build_s: 0.0,
         on_ci: None,
     }
+}
+
+/// Place of the load in a build's command.
+const LOAD: usize = 3;
+
+/// How the requests of the other arm were sent, where that is known.
+pub fn load_of_other_arm(record: &RunRecord, arm: Arm) -> Option<String> {
+    let build = record.builds.iter().find(|build| build.arm != arm)?;
+    build.command.get(LOAD).cloned()
+}
+
+/// Requests in flight that the arms' loads name.
+fn concurrency(record: &RunRecord) -> Option<usize> {
+    let loads = record
+        .builds
+        .iter()
+        .filter_map(|build| build.command.get(LOAD));
+    let words = loads.flat_map(|load| load.split(", "));
+    let mut streams = words.filter_map(|word| word.strip_prefix("max_concurrency "));
+    streams.find_map(|streams| streams.parse().ok())
 }
 
 fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
@@ -222,6 +242,7 @@ fn inputs(record: &RunRecord) -> Vec<Input> {
         sound().filter_map(count).max().unwrap_or(1).max(1)
     };
     let sizes = record.launches.iter().map(|launch| launch.samples.len());
+    let requests = sizes.max().unwrap_or(1).max(1);
     let gate = format!(
         r#"title = "Imported results"
 
@@ -231,7 +252,7 @@ requests = {}
 warmup = 0
 prompt_tokens = {}
 output_tokens = {}
-concurrency = 1
+concurrency = {}
 
 [[check]]
 name = "ttft"
@@ -247,9 +268,12 @@ rule = "regression"
 margin = "1 %"
 ceiling = "5 %"
 "#,
-        sizes.max().unwrap_or(1).max(1),
+        requests,
         longest(&|s| s.tokens.prompt),
         longest(&|s| s.tokens.completion),
+        concurrency(record)
+            .unwrap_or(1)
+            .clamp(1, requests.min(4096)),
     );
     [
         ("gates/gate.toml", PROJECT.to_owned()),

@@ -11,6 +11,8 @@ pub struct Imported {
     /// The tool's version, where the file says it.
     pub version: Option<String>,
     pub model: Option<String>,
+    /// How the requests were sent, where the file says it.
+    pub load: Option<String>,
     /// Measured requests; empty where the file holds none singly.
     pub requests: Vec<Request>,
     /// They are not all that were measured.
@@ -74,7 +76,12 @@ impl Imported {
 
     /// Puts every text of the file through `shown`.
     pub fn map_texts(&mut self, shown: impl Fn(&str) -> String) {
-        let named = [&mut self.version, &mut self.model, &mut self.summary.date];
+        let named = [
+            &mut self.version,
+            &mut self.model,
+            &mut self.load,
+            &mut self.summary.date,
+        ];
         let failed = self.requests.iter_mut().map(|request| &mut request.failed);
         for text in named.into_iter().chain(failed).flatten() {
             *text = shown(text);
@@ -220,6 +227,7 @@ mod tests {
                 tool: Tool::Aiperf,
                 version: None,
                 model: None,
+                load: None,
                 requests: requests.to_vec(),
                 is_sample: false,
                 summary: LoadResult::default(),

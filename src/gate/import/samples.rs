@@ -27,6 +27,7 @@ pub fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         tool: Tool::Samples,
         version: None,
         model: None,
+        load: None,
         requests: measured.map(of_sample).collect(),
         is_sample: false,
         summary: LoadResult::default(),

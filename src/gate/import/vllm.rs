@@ -4,7 +4,9 @@
 //! "ITL" the times between chunks, our ICL; E2EL from send to the last chunk. Lists are in seconds.
 
 use super::request::counted;
-use super::{ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, number, text};
+use super::{
+    ImportError, Imported, NO_LAUNCHES, NO_START, Request, Tool, count, load, number, text,
+};
 use crate::figures::{Distribution, LoadResult, Throughput};
 use serde_json::Value;
 use verdict::record::VoidRule;
@@ -28,6 +30,7 @@ pub fn read(file: &Value) -> Result<Imported, ImportError> {
         tool: Tool::Vllm,
         version: None,
         model: text(file, "/model_id").map(str::to_owned),
+        load: load(file, &["max_concurrency", "request_rate"]),
         summary: summary(file, completed),
         requests,
         is_sample: false,

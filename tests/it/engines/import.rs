@@ -325,6 +325,32 @@ fn an_imported_session_has_no_cold_half() {
 }
 
 #[test]
+fn launches_under_different_loads_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("session");
+    let add = |arm: &str, streams: u32, rate: Value| {
+        let path = launch(folder.path(), &format!("{arm}.json"), 10.0, 50.0);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut file: Value = serde_json::from_str(&text).unwrap();
+        file["max_concurrency"] = json!(streams);
+        file["request_rate"] = rate;
+        std::fs::write(&path, file.to_string()).unwrap();
+        let out = out.to_str().unwrap();
+        import(&[path.to_str().unwrap(), "--as", arm, "--out", out])
+    };
+    add("base", 20, json!("inf")).expect(0);
+    let told = "head.json was measured with max_concurrency 1, request_rate inf";
+    let parts = [told, "the other arm with max_concurrency 20"];
+    add("head", 1, json!("inf")).expect(2).says(&parts);
+    let told = ["request_rate 4"];
+    add("head", 20, json!(4.0)).expect(2).says(&told);
+    let judged = add("head", 20, json!("inf"));
+    assert_ne!(judged.code, Some(2), "{}", judged.stderr);
+    let record = std::fs::read_to_string(out.join("run.json")).unwrap();
+    assert!(record.contains("concurrency = 20"), "{record}");
+}
+
+#[test]
 fn a_slower_head_fails_by_imported_launches() {
     let ended = judged(12.0).expect(1);
     assert!(ended.stdout.contains("imported/tpot"), "{}", ended.stdout);

@@ -38,10 +38,36 @@ pub fn import_session(
         launches.push(imported);
     }
     let (results, earlier) = Results::open_import(directory)?;
+    let other = earlier
+        .as_ref()
+        .and_then(|record| import::load_of_other_arm(record, arm));
+    refuse_another_load(paths, &launches, other)?;
     let batch = Batch { arm, launches };
     let record = import::record(earlier, &batch, self::tool(), now());
     results.begin(&record)?;
     Ok(record)
+}
+
+/// A request among 64 takes longer than one by itself. Where a file does not say, nothing is refused.
+fn refuse_another_load(
+    paths: &[PathBuf],
+    launches: &[Imported],
+    other: Option<String>,
+) -> Result<(), Error> {
+    let of_file = |(path, launch): (&PathBuf, &Imported)| {
+        Some((path.display().to_string(), launch.load.clone()?))
+    };
+    let other = other.map(|load| ("the other arm".to_owned(), load));
+    let files = paths.iter().zip(launches).filter_map(of_file);
+    let loads: Vec<(String, String)> = other.into_iter().chain(files).collect();
+    let differs = |(_, load): &&(String, String)| *load != loads[0].1;
+    let Some((path, load)) = loads.iter().find(differs) else {
+        return Ok(());
+    };
+    let (first, expected) = &loads[0];
+    Err(Error::Usage(format!(
+        "{path} was measured with {load}, {first} with {expected}: measure all launches under one load"
+    )))
 }
 
 /// Why a file is no launch that could be judged.
