@@ -80,6 +80,7 @@ pub fn empty(tool: String, now: String) -> RunRecord {
         builds: Vec::new(),
         gates: vec![GATE.to_owned()],
         inputs: Vec::new(),
+        changed_gates: None,
         stored: Vec::new(),
         calibration: Vec::new(),
         launches: Vec::new(),

@@ -167,7 +167,7 @@ fn compared(record: &RunRecord) -> Vec<String> {
     };
     let of = |arm| Build::of(&record.builds, arm).map(named);
     let head = of(Arm::Head).unwrap_or_else(|| "unknown".into());
-    match record.comparison {
+    let mut lines = match record.comparison {
         Comparison::SameBuild => vec![
             match Build::of(&record.builds, Arm::Head)
                 .and_then(|build| build.artifact_sha256.as_ref())
@@ -199,7 +199,18 @@ fn compared(record: &RunRecord) -> Vec<String> {
             ),
             format!("head {head}, recorded in turn with it"),
         ],
-    }
+    };
+    lines.extend(changed_gates(record));
+    lines
+}
+
+/// Whose gates judge, if they are not base's.
+fn changed_gates(record: &RunRecord) -> Option<String> {
+    let changed = record.changed_gates.as_ref()?;
+    Some(format!(
+        "gates differ from base's: {}; judged by the working tree's",
+        changed.names()
+    ))
 }
 
 /// Words of an arm's command that the other's lacks, without secrets; where its files lie says nothing.

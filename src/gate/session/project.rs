@@ -90,6 +90,7 @@ pub fn new_record(options: &Options, project: &Project, arms: &Arms) -> RunRecor
         builds: arms.builds.clone(),
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs: project.inputs.clone(),
+        changed_gates: None,
         stored: Vec::new(),
         calibration: Vec::new(),
         launches: Vec::new(),

@@ -5,7 +5,7 @@ use super::{Base, Error, Event, Options, Project};
 use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
 use std::path::{Path, PathBuf};
 use verdict::plan;
-use verdict::record::{Comparison, short};
+use verdict::record::{ChangedGates, Comparison, short};
 
 /// Builds the arms.
 pub async fn build_arms(
@@ -85,34 +85,25 @@ pub fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Err
     )))
 }
 
-/// A change may loosen its own limits: whoever reads the verdict should know.
-fn tell_changed_gates(
-    root: &Path,
-    repository: &Repository,
-    base: &str,
-    on_event: &dyn Fn(Event),
-) -> Result<(), Error> {
-    let within = root
-        .strip_prefix(repository.root())
-        .unwrap_or(Path::new(""));
-    let gates = within.join("gates");
-    let mut changed = repository.changed_paths(base)?;
-    changed.retain(|path| Path::new(path).starts_with(&gates));
-    const NAMED: usize = 8;
-    if !changed.is_empty() {
-        let names = changed.iter().take(NAMED);
-        let names: Vec<String> = names.map(|it| it.escape_debug().to_string()).collect();
-        let more = match changed.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let line = format!(
-            "this tree's gates are used, not base's: {}{more} changed",
-            names.join(", ")
-        );
-        on_event(Event::Step { line });
+/// Files of `gates/` that are named.
+const NAMED: usize = 8;
+
+/// Gates of this tree that are not base's: a change may loosen its own limits, and whoever reads the verdict should know.
+pub fn changed_gates(options: &Options, project: &Project) -> Result<Option<ChangedGates>, Error> {
+    if options.same_build || project.plan.engine.build.is_none() {
+        return Ok(None);
     }
-    Ok(())
+    let commits = commits(options, &project.root)?;
+    let (Some(repository), Some(base)) = (&commits.repository, &commits.base) else {
+        return Ok(None);
+    };
+    let within = project.root.strip_prefix(repository.root());
+    let gates = within.unwrap_or(Path::new("")).join("gates");
+    let mut files = repository.changed_paths(base)?;
+    files.retain(|path| Path::new(path).starts_with(&gates));
+    let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
+    files.truncate(NAMED);
+    Ok((count > 0).then_some(ChangedGates { files, count }))
 }
 
 async fn arms_from_sources(
@@ -140,9 +131,6 @@ async fn arms_from_sources(
     };
     let is_head = !commits.dirty && commits.head == commits.base;
     let wants_base = !options.same_build && (!is_head || options.head.is_some());
-    if let (Some(repository), Some(base), true) = (&commits.repository, &commits.base, wants_base) {
-        tell_changed_gates(&project.root, repository, base, on_event)?;
-    }
     // Base first: what builds it was never touched by head's code.
     let base = match (&commits.repository, &commits.base) {
         (Some(repository), Some(commit)) if wants_base => {

@@ -63,6 +63,7 @@ impl RunRecord {
             calibration: cited.filter(|c| gates.contains(&c.gate)).cloned().collect(),
             gates,
             inputs: self.inputs.clone(),
+            changed_gates: None,
             stored,
             launches,
             ending,

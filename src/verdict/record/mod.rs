@@ -39,8 +39,8 @@ pub use reason::{
 pub use remark::{FirstEvents, Remark, TwoModes};
 pub use rest::Rest;
 pub use run::{
-    Build, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation, Layer,
-    MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,
+    Build, ChangedGates, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation,
+    Layer, MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
     CacheState, Condition, Phase, Sample, ServerTimings, Setting, Stamps, TokenCounts,

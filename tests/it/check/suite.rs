@@ -130,6 +130,27 @@ fn a_change_of_gates_is_told() {
     let changed = check(&project).expect(0);
     let said = format!("{told}: gates/tests.toml changed");
     assert!(changed.stderr.contains(&said), "{}", changed.stderr);
+    // Whoever reads the verdict elsewhere knows it too.
+    let named = "gates differ from base's: gates/tests.toml; judged by the working tree's";
+    shows(&changed, &[named]);
+    let markdown = project.read("result/report.md");
+    let page = project.read("result/report.html");
+    assert!(
+        markdown.contains("gates/tests.toml; judged by"),
+        "{markdown}"
+    );
+    assert!(page.contains("tests.toml; judged by"), "{page}");
+    let comment = project.run(&["report", "result", "--format", "comment"]);
+    let comment = comment.expect(0).stdout;
+    assert!(
+        comment.contains("; judged by the working tree"),
+        "{comment}"
+    );
+    assert!(
+        !unchanged.stdout.contains("gates differ"),
+        "{}",
+        unchanged.stdout
+    );
 }
 
 #[test]

@@ -91,6 +91,7 @@ const RUN: &str = r#"
   }],
   "gates": ["own"],
   "inputs": [{ "path": "gates/own.toml", "text": "t" }],
+  "changed_gates": { "files": ["gates/own.toml"], "count": 9 },
   "stored": [{ "id": "i", "created": "c", "commit": "c", "fingerprint": "f", "values": { "own/own": [1.5] } }],
   "calibration": [
     {

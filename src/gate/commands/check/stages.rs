@@ -2,7 +2,7 @@
 
 use crate::commands::plan::shards;
 use crate::session::project::{Place, Project, new_record};
-use crate::session::sources::build_arms;
+use crate::session::sources::{build_arms, changed_gates};
 use crate::session::{self, Base, Error, Event, Options, Outcome, baseline, citation, results};
 use std::future::Future;
 use verdict::record::Comparison;
@@ -37,11 +37,21 @@ async fn checked(
     let extent = shards::extent(&project, &options.together)?;
     // A certificate that cannot be read is told before anything is built.
     let certificates = citation::citations(&project, options)?;
+    // A build may write to the tree.
+    let changed_gates = changed_gates(options, &project)?;
+    if let Some(changed) = &changed_gates {
+        let line = format!(
+            "this tree's gates are used, not base's: {} changed",
+            changed.names()
+        );
+        on_event(Event::Step { line });
+    }
     let arms = tokio::select! {
         arms = build_arms(options, &project, on_event) => arms?,
         () = &mut cancel => return Err(Error::Interrupted),
     };
     let mut record = new_record(options, &project, &arms);
+    record.changed_gates = changed_gates;
     record.calibration = certificates;
     record.extent = extent;
     let stored = baseline::sessions(&project, &record);

@@ -137,6 +137,7 @@ fn record(
         }],
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs,
+        changed_gates: None,
         stored: Vec::new(),
         calibration: Vec::new(),
         launches: Vec::new(),

@@ -219,6 +219,8 @@ fn replaced(ours: &Ours<'_>, theirs: RunRecord, claimed: &[Citation]) -> Result<
         profile: plan.design.profile.clone(),
         gates: plan.gates.iter().map(|gate| gate.name.clone()).collect(),
         inputs: inputs.clone(),
+        // Main's gates judge, whichever the machine's tree had.
+        changed_gates: None,
         stored: Vec::new(),
         calibration: Vec::new(),
         described: None,

@@ -211,7 +211,8 @@ fn arms(record: &RunRecord, publication: &Publication<'_>) -> Vec<String> {
             subject.unwrap_or_default()
         )
     });
-    builds.collect()
+    let gates = super::changed_gates(record).map(|line| inert(&line));
+    builds.chain(gates).collect()
 }
 
 /// The table's rows, the worst first, and a sentence on those that are only counted.
