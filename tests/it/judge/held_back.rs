@@ -179,7 +179,7 @@ fn what_both_arms_read_of_the_working_tree_is_no_pass() {
 }
 
 #[test]
-fn a_late_end_is_of_answers_in_all_launches_and_over_1_ms() {
+fn a_late_end_is_of_answers_in_most_launches_and_over_1_ms() {
     let rule_of =
         |plan: &Plan, session: &RunRecord| first(&judge(plan, session)).reason.rule.name();
     let mut strict = tpot_plan();
@@ -197,8 +197,9 @@ fn a_late_end_is_of_answers_in_all_launches_and_over_1_ms() {
     let mut start = plan_on(Metric::Ready, Statistic::Single);
     start.gates[0].checks[0].min_samples = 1;
     assert_eq!(rule_of(&start, &session), "regression");
-    // One of head's four launches ends as base's do.
-    for sample in &mut session.launches[1].samples {
+    // Two of head's four launches end as base's do.
+    let heads = session.launches.iter_mut().filter(|l| l.arm == Arm::Head);
+    for sample in heads.take(2).flat_map(|launch| &mut launch.samples) {
         let last = sample.stamps.events_ns.last().copied();
         sample.stamps.done_ns = last.map(|last| last + 100_000);
     }

@@ -76,8 +76,8 @@ fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
     let mut voids = [base.unanswered.as_slice(), &base.untrusted].concat();
     voids.retain(|(_, sample)| sample.phase == Phase::Measured);
     let of_head = view.of(Arm::Head).kept.iter();
-    let answers: usize = of_head.map(|reading| reading.requests).sum();
-    if voids.len() as f64 <= UNCOMPARED * answers as f64 {
+    let sent: usize = of_head.map(|reading| reading.sent).sum();
+    if voids.len() as f64 <= UNCOMPARED * sent as f64 {
         return None;
     }
     unless_it_fails(view, voids)
