@@ -7,7 +7,7 @@ const HIDDEN: &str = "FILL-IN";
 /// Digits of the longest number of tokens.
 const COUNT: usize = 7;
 
-/// The words of a command, with [`HIDDEN`] for what may be a secret.
+/// The words of a command, with `FILL-IN` for what may be a secret.
 pub fn hidden(words: &[String]) -> Vec<String> {
     // The option that holds a secret and came before, without its value; and whether right before.
     let (mut option, mut is_next) = (None::<&String>, false);

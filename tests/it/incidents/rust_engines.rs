@@ -10,14 +10,14 @@ use std::fs;
 const SOUND: [&str; 6] = [
     "ttft=2",
     "prefill=4",
-    "tpot=10",
+    "tpot=6",
     "attend=1",
     "late=5",
     "crowd=4",
 ];
 
 /// Faults of speed, and the rows that see them.
-const SLOW: [&str; 4] = ["prefill=12", "tpot=25", "attend=3", "crowded=2"];
+const SLOW: [&str; 4] = ["prefill=12", "tpot=15", "attend=3", "crowded=2"];
 const SLOW_ROWS: [&str; 6] = [
     "decode/decode-rate",
     "decode/slope",

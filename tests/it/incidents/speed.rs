@@ -53,12 +53,12 @@ fn incident_01_a_token_costs_more_with_its_context() {
     told.ends_with(1);
 }
 
-/// A token that takes 110 ms for 100. The embedded engine's tokens are too short for this on a busy machine.
+/// A token that takes 55 ms for 50. The embedded engine's tokens are too short for this on a busy machine.
 #[test]
 fn decoding_that_is_a_tenth_slower_fails() {
     let told = Story {
-        base: &["tpot=100"],
-        head: &["tpot=110"],
+        base: &["tpot=50"],
+        head: &["tpot=55"],
         looks: &[4, 8, 12],
         gate: r#"
 kind = "steady"
