@@ -52,10 +52,12 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     };
     match code {
         1 => {
-            output::note(
+            output::note(&format!(
                 "\nThe planted slowdown was found. `gate check` ended with exit code 1, which stops a push or a merge.\n\
+                 why it is slower: cd {} && gate explain\n\
                  next: `gate init` in the repository of your engine",
-            );
+                dir.display()
+            ));
             Ok(Exit::Pass)
         }
         0 => {

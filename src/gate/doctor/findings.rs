@@ -199,7 +199,8 @@ fn user(is_root: bool) -> Diagnosis {
         true => doubtful(
             "user",
             "root".into(),
-            "measured code runs as this user: use one without rights (docs/runner-setup.md)".into(),
+            "what is measured runs as root too: use a user without rights (docs/runner-setup.md)"
+                .into(),
         ),
     }
 }

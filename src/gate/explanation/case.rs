@@ -298,7 +298,7 @@ fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
         .find(|(facet, _)| is_step && *facet == Facet::Ttft);
     let first = first.map_or_else(String::new, |row| {
         format!(
-            "; {}, not shown to be more than the decoding step in it",
+            "; {}, which the slower decoding step in it may explain",
             told(row)
         )
     });

@@ -20,12 +20,14 @@ pub enum BuildError {
     #[error("cannot wait for the build")]
     Wait(#[source] io::Error),
     #[error(
-        "the build of {what} failed ({status}); its log ends:{}",
+        "the build of {what} failed ({status}): see `command` of [engine.build]. Its log, {}, ends:{}",
+        log.display(),
         log::indented(log_tail)
     )]
     Failed {
         what: String,
         status: String,
+        log: PathBuf,
         log_tail: String,
     },
     #[error(
@@ -137,6 +139,7 @@ impl Job<'_> {
             Some(status) => Err(BuildError::Failed {
                 what: self.what.clone(),
                 status: status.to_string(),
+                log: self.log.to_path_buf(),
                 log_tail: log_tail(),
             }),
             None => Err(BuildError::TimedOut {

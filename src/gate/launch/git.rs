@@ -22,7 +22,9 @@ pub enum GitError {
     Missing(#[source] io::Error),
     #[error("{} is not inside a git repository, so there is no main to compare with", .0.display())]
     NoRepository(PathBuf),
-    #[error("the repository has no commit yet, so there is no main to compare with")]
+    #[error(
+        "the repository has no commit yet, so there is no main to compare with: commit your engine and gates/ (`git add`, `git commit`)"
+    )]
     NoCommit,
     #[error(
         "cannot find the default branch (no origin/HEAD, main or master); name a base with --base REF (`gate github label`: \

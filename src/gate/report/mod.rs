@@ -132,7 +132,7 @@ fn commit_or_why(build: &Build) -> &str {
 fn without_commit(build: &Build) -> &'static str {
     match build.artifact_sha256 {
         Some(_) => "built outside of a git repository",
-        None => "not built",
+        None => "as installed",
     }
 }
 

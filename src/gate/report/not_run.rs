@@ -2,7 +2,7 @@
 
 use verdict::record::RunVerdict;
 
-/// `not run: cold-start, users (of profile full)`; `None` where profiles name no others.
+/// `not run: cold-start, users (gate check --profile full)`; `None` where profiles name no others.
 pub fn not_run(verdict: &RunVerdict) -> Option<String> {
     let gates = verdict.not_run.iter().flat_map(|(_, gates)| gates);
     let mut all: Vec<&str> = gates.map(String::as_str).collect();
@@ -11,7 +11,9 @@ pub fn not_run(verdict: &RunVerdict) -> Option<String> {
     all.dedup();
     let mut profiles = verdict.not_run.iter();
     let of_one = profiles.find(|(name, gates)| is_name(name) && gates.len() == all.len());
-    let profile = of_one.map_or_else(String::new, |(name, _)| format!(" (of profile {name})"));
+    let profile = of_one.map_or_else(String::new, |(name, _)| {
+        format!(" (gate check --profile {name})")
+    });
     (!all.is_empty()).then(|| format!("not run: {}{profile}", all.join(", ")))
 }
 

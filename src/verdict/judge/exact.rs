@@ -102,6 +102,10 @@ fn absolute(view: &View<'_, '_>, limit: Limit) -> Assessment {
     let (base, head) = (&view.of(Arm::Base).values, &view.of(Arm::Head).values);
     let mut figures = Figures::of(view).with_launches(base.n, head.n);
     (figures.base, figures.head) = (worst(base), worst(head));
+    if view.case.check.metric == Metric::AnswerMismatches {
+        // Base's are counted beside nothing, head's beside base's.
+        figures.base = None;
+    }
     let Some(value) = figures.head else {
         return incomplete(view, figures);
     };

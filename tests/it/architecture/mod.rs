@@ -28,7 +28,7 @@ const ROOMS: [(&str, &[&str]); 35] = [
     ("splitmix", &[]),
     ("plan", &["record", "digest"]),
     ("client", &["record", "plan", "stats", "digest", "splitmix"]),
-    ("metrics", &["record", "plan", "stats"]),
+    ("metrics", &["record", "plan", "stats", "digest"]),
     ("telemetry", &["record", "plan", "client"]),
     (
         "measure",

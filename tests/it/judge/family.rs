@@ -50,7 +50,7 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         (Verdict::Inconclusive, "stopped")
     );
     assert!(
-        sentence(open).ends_with("; gate/ceiling failed, which decides the run"),
+        sentence(open).ends_with("; left open, since gate/ceiling failed and decides the run"),
         "{}",
         sentence(open)
     );
@@ -99,7 +99,7 @@ fn a_failure_of_a_run_that_its_budget_ended_is_not_said_to_have_ended_it() {
     let got = judge(&two, &session);
     let open = sentence(first(&got));
     assert!(
-        open.ends_with("; gate/ceiling failed, which decides the run"),
+        open.ends_with("; left open, since gate/ceiling failed and decides the run"),
         "{open}"
     );
     let text = infergate::report::terminal(&session, &got, infergate::report::View::default());

@@ -375,7 +375,7 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         ("gates = [\"gate\"]", ""),
         (
             "gates = [\"gate\"]\n[profile.full]\ngates = [\"users\", \"gate\", \"e2e\"]",
-            "; not run: e2e,\n              users (of profile full)",
+            "; not run: e2e,\n              users (gate check --profile full)",
         ),
         (
             "gates = [\"x\"]\n[profile.b]\ngates = [\"y\"]",

@@ -85,7 +85,7 @@ fn a_pass() {
     <details><summary>✅ <b>Time per output token</b>: pass</summary>
 
     - **pass** `tpot/regression`, tpot (regression): TPOT 0.08788 → 0.0921 ms: +4.8 % \[-10.8, +23.2\], below the ceiling of 200 % (p = 3e-6; 4 + 4 launches)
-      - the estimate is beyond the margin of 1 %, which is not shown; the check passes since the change is shown to be below the ceiling of 200 %. Lower the ceiling to be stricter
+      - the change may be more than the margin of 1 %, but that is not shown; it is shown to be less than the ceiling of 200 %, so the check passes. Lower the ceiling to be stricter
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.0921 ms \[0.07822, 0.1084\] (base 0.08788 ms), below the ceiling of 15 ms (p = 1e-6; 4 launches)
 
     </details>

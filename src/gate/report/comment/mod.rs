@@ -206,9 +206,14 @@ fn arms(record: &RunRecord, publication: &Publication<'_>) -> Vec<String> {
             .as_deref()
             .map(|subject| format!(" “{}”", inert_within(subject, SUBJECT)));
         format!(
-            "{} {linked}{}",
+            "{} {linked}{}{}",
             build.arm.name(),
-            subject.unwrap_or_default()
+            subject.unwrap_or_default(),
+            if build.dirty {
+                " + uncommitted changes"
+            } else {
+                ""
+            }
         )
     });
     let gates = super::changed_gates(record).map(|line| inert(&line));

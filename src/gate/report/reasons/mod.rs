@@ -183,7 +183,7 @@ fn launches(check: &CheckVerdict) -> String {
 fn how_it_ended(ended: &Ended) -> String {
     match ended {
         // True also of a run that its budget or a signal ended.
-        Ended::Failed { check } => format!("{check} failed, which decides the run"),
+        Ended::Failed { check } => format!("left open, since {check} failed and decides the run"),
         Ended::EngineFailed { detail } => format!("the session ended: {detail}"),
         Ended::Budget {
             blocks,

@@ -41,9 +41,8 @@ fn beyond_the_margin(check: &CheckVerdict) -> Option<String> {
     let is_passed = check.verdict == Verdict::Pass && loss > margin && ceiling > margin;
     is_passed.then(|| {
         format!(
-            "the estimate is beyond the margin of {}, which is not shown; the check passes since the change is shown to be below \
-             the ceiling of {}. \
-             Lower the ceiling to be stricter",
+            "the change may be more than the margin of {}, but that is not shown; it is shown to be less than the ceiling of {}, \
+             so the check passes. Lower the ceiling to be stricter",
             percent(margin),
             percent(ceiling)
         )
@@ -221,8 +220,8 @@ fn noise(stolen: Option<(f64, u32)>, others: Option<(f64, u32)>) -> String {
     });
     let causes: Vec<String> = stolen.into_iter().chain(others).collect();
     format!(
-        "disturbed: {}; measure on an idle machine, or run `gate calibrate`: then launches of a block are compared \
-         in pairs, which share what the machine does",
+        "disturbed: {}; measure on an idle machine, or run `gate calibrate`: then launches that run beside each \
+         other are compared in pairs, so that what disturbs both cancels",
         causes.join(", ")
     )
 }

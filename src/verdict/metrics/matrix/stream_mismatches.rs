@@ -1,6 +1,7 @@
 //! Prompts whose answers differ by whether they were streamed.
 
-use crate::metrics::correctness::answers::SURE;
+use crate::metrics::correctness::answers::{SURE, beside_other_mode};
+use crate::metrics::correctness::near_tie::parting;
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::record::Sample;
 use crate::stats;
@@ -37,20 +38,20 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         ..LaunchMeasure::single(value as f64, n)
     };
     let [whole, streamed] = head.total();
-    let parts = [
-        (apart, "no text in common".to_owned()),
-        (
-            &suspected,
-            format!("answers unlike their others, {streamed} streamed and {whole} whole ones"),
-        ),
-    ];
-    for (prompts, what) in parts {
-        if let Some(first) = prompts.first() {
-            let (k, all) = (prompts.len(), head.prompts);
-            measure.remarks.push(format!(
-                "{k} of {all} prompts have {what} (the first: {first})"
-            ));
-        }
+    let all = head.prompts;
+    if let Some((first, [whole, streamed])) = apart.first() {
+        measure.remarks.push(format!(
+            "{} of {all} prompts are never answered alike streamed and whole (prompt {first}, streamed: {})",
+            apart.len(),
+            parting(whole, streamed, None).text
+        ));
+    }
+    if let Some(first) = suspected.first() {
+        measure.remarks.push(format!(
+            "{} of {all} prompts have answers unlike their others, {streamed} streamed and {whole} whole ones (the first: \
+             {first})",
+            suspected.len()
+        ));
     }
     Ok(measure)
 }
@@ -59,8 +60,8 @@ pub fn stream_mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 #[derive(Default)]
 struct Modes<'a> {
     prompts: usize,
-    /// No text in common.
-    apart: Vec<&'a str>,
+    /// No text in common; a whole and a streamed answer.
+    apart: Vec<(&'a str, [&'a Sample; 2])>,
     /// Whole and streamed answers of each other prompt that are not its most frequent one.
     unusual: BTreeMap<&'a str, [u64; 2]>,
 }
@@ -68,11 +69,13 @@ struct Modes<'a> {
 impl<'a> Modes<'a> {
     fn of(samples: &[&'a Sample]) -> Self {
         let mut answers: BTreeMap<&str, BTreeMap<&str, [u64; 2]>> = BTreeMap::new();
+        let mut first: BTreeMap<(&str, bool), &Sample> = BTreeMap::new();
         for sample in samples {
             if let Some(case) = &sample.case {
                 let texts = answers.entry(case).or_default();
-                let counts = texts.entry(&sample.text_sha256).or_default();
+                let counts = texts.entry(beside_other_mode(sample)).or_default();
                 counts[usize::from(sample.streamed)] += 1;
+                first.entry((case, sample.streamed)).or_insert(sample);
             }
         }
         let mut modes = Self::default();
@@ -89,7 +92,9 @@ impl<'a> Modes<'a> {
                     let unusual = [0, 1].map(|mode| all[mode] - usual[mode]);
                     modes.unusual.insert(case, unusual);
                 }
-                _ => modes.apart.push(case),
+                _ => modes
+                    .apart
+                    .push((case, [false, true].map(|streamed| first[&(case, streamed)]))),
             }
         }
         modes
@@ -132,6 +137,7 @@ impl<'a> Modes<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::digest;
     use crate::metrics::testing::{check, launch, steady, streamed};
     use crate::metrics::{Requests, measure_among};
     use crate::plan::{Matrix, Workload, WorkloadKind};
@@ -193,6 +199,33 @@ mod tests {
         let mut all: Vec<&str> = SAME.to_vec();
         all[0] = first;
         all
+    }
+
+    #[test]
+    fn white_space_at_the_end_is_of_the_mode() {
+        let count = |[whole, streamed]: [&str; 2], reasoning: &str| {
+            let mut launch = answers(&["aaaa"]);
+            for sample in &mut launch.samples {
+                let text = if sample.streamed { streamed } else { whole };
+                sample.text = Some(text.to_owned());
+                let thoughts = if sample.streamed { reasoning } else { "" };
+                sample.text_sha256 = digest::of_parts([thoughts.as_bytes(), text.as_bytes()]);
+            }
+            let (check, workload) = (
+                check(Metric::StreamMismatches, Statistic::Single),
+                workload(),
+            );
+            let requests = Requests::of(&check, &workload, &launch).beside(&check, None);
+            let measure = measure_among(&requests, &check).unwrap();
+            (measure.value, measure.remarks.join("; "))
+        };
+        assert_eq!(count(["one two", "one two \n"], "").0, 0.0);
+        assert_eq!(count(["one two", "one two"], "thoughts").0, 1.0);
+        assert_eq!(count(["", " "], "").0, 1.0);
+        let (value, remark) = count(["one two", "one too"], "");
+        assert_eq!(value, 1.0);
+        let said = "prompt 100-0, streamed: from character 5 on";
+        assert!(remark.contains(said), "{remark}");
     }
 
     #[test]
