@@ -193,7 +193,7 @@ fn an_inconclusive_result() {
 
     <details><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: shown neither to be beyond the margin of 1 % (p = 1.00, corrected for 2 checks, needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39, needs ≤ 0.05) by 4 + 4 launches; too noisy: 4 + 4 launches find 2118 % at best, the ceiling is 200 % (see \`gate power\` and \`gate doctor\`)
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: shown neither to be beyond the margin of 1 % (p = 1.00, corrected for 2 checks, needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39, needs ≤ 0.05) by 4 + 4 launches; too noisy: 4 + 4 launches find 2118 % at best, the ceiling is 200 %: measure on a quieter machine (see \`gate doctor\`) or raise the ceiling
       - launches come in two modes, 0.08935 ms and 0.551 ms (+516.7 %): 0 of 4 of base and 2 of 4 of head are in the upper one (equal shares: p = 0.43); within the modes head is +5.1 % \[-16.0, +31.5\] from base. An engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the processor): fix what is drawn, or measure more launches
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 

@@ -274,6 +274,12 @@ fn rules_that_make_no_sense() {
         &["did you mean `prefill_drift`?"],
     );
     refuses(
+        "gates/tpot.toml",
+        "\nconcurrency = ",
+        "\nconcurency = ",
+        &["unknown key", "did you mean `concurrency`?"],
+    );
+    refuses(
         "gates/e2e.toml",
         "limit = \"90 %\"",
         "limit = \"190 %\"",

@@ -91,7 +91,12 @@ fn failed(check: &CheckVerdict) -> Option<String> {
         }),
         RuleId::Ceiling | RuleId::Floor => {
             let head = value(check.head);
-            Some(format!("{}: {head}; the limit is {allowed}", name()))
+            Some(match check.metric {
+                Metric::AnswerMismatches => {
+                    format!("Answers differ in {head}; up to {allowed} is allowed")
+                }
+                _ => format!("{}: {head}; the limit is {allowed}", name()),
+            })
         }
         _ => None,
     }

@@ -276,7 +276,8 @@ fn advise(check: &CheckVerdict, advice: Advice) -> String {
                 None => launches(check),
             };
             format!(
-                "; too noisy: {launches} find {} at best, the ceiling is {} (see `gate power` and `gate doctor`)",
+                "; too noisy: {launches} find {} at best, the ceiling is {}: measure on a quieter machine (see `gate doctor`) or raise the \
+                 ceiling",
                 numbers::effect(effect),
                 percent(ceiling)
             )

@@ -217,13 +217,13 @@ mod tests {
             );
             let requests = Requests::of(&check, &workload, &launch).beside(&check, None);
             let measure = measure_among(&requests, &check).unwrap();
-            (measure.value, measure.remarks.join("; "))
+            (measure.value > 0.0, measure.remarks.join("; "))
         };
-        assert_eq!(count(["one two", "one two \n"], "").0, 0.0);
-        assert_eq!(count(["one two", "one two"], "thoughts").0, 1.0);
-        assert_eq!(count(["", " "], "").0, 1.0);
-        let (value, remark) = count(["one two", "one too"], "");
-        assert_eq!(value, 1.0);
+        assert!(!count(["one two", "one two \n"], "").0);
+        assert!(count(["one two", "one two"], "thoughts").0);
+        assert!(count(["", " "], "").0);
+        let (is_counted, remark) = count(["one two", "one too"], "");
+        assert!(is_counted);
         let said = "prompt 100-0, streamed: from character 5 on";
         assert!(remark.contains(said), "{remark}");
     }

@@ -277,9 +277,14 @@ fn arrivals(section: &Section<'_, '_>, requests: u32) -> Result<Arrivals, Diagno
         return closed_loop(&field, requests);
     }
     let Some(field) = section.optional("arrivals") else {
-        return Err(section.wrong(
-            "say `concurrency = N`, or `arrivals = \"poisson\"` (`gamma`, `constant`, `burst`) with its rate",
-        ));
+        let keys = ["concurrency", "arrivals"];
+        let misspelt = keys.into_iter().find_map(|key| section.misspelt(key));
+        let neither = || {
+            section.wrong(
+                "say `concurrency = N`, or `arrivals = \"poisson\"` (`gamma`, `constant`, `burst`) with its rate",
+            )
+        };
+        return Err(misspelt.unwrap_or_else(neither));
     };
     let name = field.choice(&[
         ("poisson", Name::Poisson),

@@ -363,19 +363,20 @@ impl<'a, 'd> Section<'a, 'd> {
         self.source.wrong(key.span(), message)
     }
 
-    /// A missing key is most often there under a wrong name: then that name is the place to point at.
     fn missing(&self, key: &str) -> Diagnostic {
+        let missing = || self.wrong(format!("`{}` is missing", self.full_name(key)));
+        self.misspelt(key).unwrap_or_else(missing)
+    }
+
+    /// A missing key is most often there under a wrong name: then that name is the place to point at.
+    pub fn misspelt(&self, key: &str) -> Option<Diagnostic> {
         let mut keys = self.table.keys();
         let asked = self.asked.borrow();
         let near =
             keys.find(|k| !asked.contains(&k.get_ref().as_ref()) && is_near(k.get_ref(), key));
-        let Some(near) = near else {
-            let message = format!("`{}` is missing", self.full_name(key));
-            return self.wrong(message);
-        };
-        let mut refusal = self.unknown_key(near);
+        let mut refusal = self.unknown_key(near?);
         refusal.help = Some(format!("did you mean `{key}`?"));
-        refusal
+        Some(refusal)
     }
 
     pub fn span(&self) -> Range<usize> {
