@@ -46,11 +46,11 @@ pub fn citations(record: &RunRecord) -> Vec<String> {
 fn judged_by(citation: &Citation) -> Option<String> {
     let (noise, source) = match (&citation.standing, &citation.learned) {
         (Standing::Valid(certified), _) if !certified.noise.is_empty() => {
-            (&certified.noise, String::new())
+            (&certified.noise, "its launches".to_owned())
         }
         (_, Some(learned)) => {
             let sessions = count(learned.sessions, "earlier session");
-            (&learned.noise, format!(" of {sessions} here"))
+            (&learned.noise, format!("{sessions} here"))
         }
         _ => return None,
     };
@@ -61,9 +61,9 @@ fn judged_by(citation: &Citation) -> Option<String> {
         .collect();
     let pairs = match paired.is_empty() {
         true => String::new(),
-        false => format!(", in pairs: {}", paired.join(", ")),
+        false => format!("; compared in pairs: {}", paired.join(", ")),
     };
-    Some(format!("judged by the launches{source} too{pairs}"))
+    Some(format!("noise known from {source}{pairs}"))
 }
 
 /// The certificates that hold, those of one calibration in one, with the effects of all its gates.

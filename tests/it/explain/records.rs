@@ -1,7 +1,7 @@
 //! Records that were made for their cause.
 
 use super::{directory, explain};
-use fixture::gate;
+use fixture::{Ended, gate};
 use fixture::records::{self, blocks, noise};
 use verdict::record::{
     Arm, Comparison, EngineReading, Exit, GpuReading, Input, Launch, Reading, RunRecord, Sample,
@@ -433,6 +433,11 @@ fn one_check_by_name_and_what_is_refused() {
     explain(&nothing, &[])
         .expect(2)
         .says(&["cannot read", "run.json"]);
+    let ended = Ended::of(&gate(&["explain", "tpot/regression"]).output().unwrap());
+    ended.expect(2).says(&[
+        "no directory tpot/regression",
+        "gate explain --check tpot/regression",
+    ]);
     std::fs::write(nothing.path().join("run.json"), "{}").unwrap();
     explain(&nothing, &[])
         .expect(2)

@@ -100,7 +100,7 @@ fn the_plan_is_told_and_shared() {
         .expect(0);
     fs::remove_dir_all(project.path(".gate/runs")).unwrap();
     let told = project.run(&THREE).expect(0).stdout;
-    assert_eq!(told.matches("main's session").count(), 3, "{told}");
+    assert_eq!(told.matches("main's record").count(), 3, "{told}");
     assert_eq!(shards(&json(&split).json()), ["one three", "two"].into());
 }
 

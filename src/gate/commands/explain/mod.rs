@@ -6,6 +6,7 @@ mod view;
 use crate::cli::format::Format;
 use crate::cli::{Exit, output};
 use crate::report::pretty_json;
+use crate::session::Error;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,13 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         format,
     } = args;
     let directory = match directory {
+        Some(it) if check.is_none() && is_id(it) => {
+            let it = it.display();
+            return Err(Error::Usage(format!(
+                "there is no directory {it}; a check is named by an option: `gate explain --check {it}`"
+            ))
+            .into());
+        }
         Some(directory) => directory.clone(),
         None => {
             let newest = directory::newest(Path::new("."))?;
@@ -51,4 +59,9 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     output::print(&text).context("cannot write the explanation to standard output")?;
     Ok(Exit::Pass)
+}
+
+/// True for what is no directory and may be a check's id: `tpot/regression`.
+fn is_id(path: &Path) -> bool {
+    path.is_relative() && path.components().count() == 2 && !path.exists()
 }

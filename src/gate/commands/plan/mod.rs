@@ -170,8 +170,8 @@ fn told_gate<'a>(gate: &'a Gate, cost: &Cost) -> ToldGate<'a> {
         start_s: cost.seconds().map(|spent| spent.start_s),
         work_s: cost.seconds().map(|spent| spent.work_s),
         known: match cost.source {
-            CostSource::Results(_) => "measured",
-            CostSource::Stored(_) => "stored",
+            CostSource::Results => "measured",
+            CostSource::Stored => "stored",
             CostSource::Guessed => "guessed",
             CostSource::Unknown => "unknown",
         },
@@ -209,21 +209,25 @@ fn gate_table(layout: &Layout) -> String {
         "false-alarm rate of the run: at most {:.0} %\n",
         design.alpha * 100.0,
     );
-    let header = [
-        "gate", "checks", "launch", "start", "work", "minimum", "source",
-    ];
+    let mut header = vec!["gate", "checks", "launch", "start", "work"];
+    // Few gates fix a time.
+    let leasts = layout.plan.gates.iter().map(plan::least_s);
+    let has_least = leasts.clone().any(|least| least > 0.0);
+    header.extend(has_least.then_some("minimum"));
+    header.push("times of");
     let blocks = layout.plan.most_blocks();
     let gates = layout.plan.gates.iter().zip(&layout.costs);
-    let rows = gates.map(|(gate, cost)| {
-        vec![
+    let rows = gates.zip(leasts).map(|((gate, cost), least)| {
+        let mut row = vec![
             gate.name.clone(),
             gate.checks.len().to_string(),
             (cost.group + 1).to_string(),
             seconds(cost.seconds().map(|spent| spent.start_s)),
             work(cost, gate.blocks_of(blocks), blocks),
-            seconds(Some(plan::least_s(gate)).filter(|least| *least > 0.0)),
-            source(&cost.source),
-        ]
+        ];
+        row.extend(has_least.then(|| seconds(Some(least).filter(|least| *least > 0.0))));
+        row.push(source(cost.source).to_owned());
+        row
     });
     text.push_str(&table(&header, rows.collect()));
     if layout.costs.iter().all(|cost| cost.seconds().is_none()) {
@@ -282,12 +286,12 @@ fn named<'a>(layout: &'a Layout, source: &CostSource) -> Vec<&'a str> {
         .collect()
 }
 
-fn source(source: &CostSource) -> String {
+fn source(source: CostSource) -> &'static str {
     match source {
-        CostSource::Results(name) => format!("run {name}"),
-        CostSource::Stored(session) => format!("main's session {session}"),
-        CostSource::Guessed => "estimated from its tokens".to_owned(),
-        CostSource::Unknown => "unknown".to_owned(),
+        CostSource::Results => "a run here",
+        CostSource::Stored => "main's record",
+        CostSource::Guessed => "estimate by tokens",
+        CostSource::Unknown => "unknown",
     }
 }
 

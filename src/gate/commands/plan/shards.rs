@@ -67,12 +67,12 @@ pub struct Cost {
 }
 
 /// Who says so.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CostSource {
-    /// A result directory of this machine, by its name.
-    Results(String),
-    /// A stored session of main, by its name.
-    Stored(String),
+    /// A result directory of this machine.
+    Results,
+    /// A stored session of main.
+    Stored,
     /// Nobody measured it: the tokens that its file asks for, at the pace of what was measured.
     Guessed,
     /// Nothing at all was measured, so there is no pace: the numbers hold against each other and are no seconds.
@@ -158,26 +158,25 @@ fn refuse_too_long(layout: &Layout) -> Result<(), Error> {
 }
 
 /// The newest sessions of this project's result directories. One that cannot be read tells nothing.
-fn records(root: &Path) -> Vec<(String, Plan, RunRecord)> {
+fn records(root: &Path) -> Vec<(Plan, RunRecord)> {
     let newest = directories(root).into_iter().take(MOST_READ);
     newest
         .filter_map(|path| {
             let record = read_record(&path).ok()?;
             let plan = plan::from_record(&record).ok()?;
-            let name = path.file_name()?.to_str()?.to_owned();
-            Some((name, plan, record))
+            Some((plan, record))
         })
         .collect()
 }
 
-fn in_results(gate: &Gate, records: &[(String, Plan, RunRecord)]) -> Option<(Spent, CostSource)> {
-    records.iter().find_map(|(name, plan, record)| {
+fn in_results(gate: &Gate, records: &[(Plan, RunRecord)]) -> Option<(Spent, CostSource)> {
+    records.iter().find_map(|(plan, record)| {
         let same = plan.gates.iter().find(|then| then.hash == gate.hash)?;
         let spent = match record.extent {
             Extent::Merged { .. } => return None,
             _ => spent(plan, record, same)?,
         };
-        (spent.work_s > 0.0).then(|| (spent, CostSource::Results(name.clone())))
+        (spent.work_s > 0.0).then(|| (spent, CostSource::Results))
     })
 }
 
@@ -186,7 +185,7 @@ fn in_store(plan: &Plan, gate: &Gate, stored: &[Entry]) -> Option<(Spent, CostSo
     stored.iter().rev().find_map(|entry| {
         let is_same = entry.key == key_on(plan, gate, &entry.key.fingerprint);
         let spent = entry.spent.filter(|_| is_same)?;
-        Some((spent, CostSource::Stored(entry.session.clone())))
+        Some((spent, CostSource::Stored))
     })
 }
 

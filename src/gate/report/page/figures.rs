@@ -21,7 +21,8 @@ pub struct CheckFigures {
     pub limits: Vec<(&'static str, f64)>,
     /// In order of execution: the launch's position, its arm and its value.
     pub launches: Vec<(u32, Arm, f64)>,
-    /// Base's and head's requests at [`PERCENTILES`]; empty where a launch gives one value.
+    /// Base's and head's requests at [`PERCENTILES`], as far as there are requests beyond; empty where a launch gives one
+    /// value.
     pub percentiles: [Vec<f64>; 2],
     /// Base's and head's median time before each event of an answer, ms, by its place; empty where nothing streams.
     pub tokens: [Series; 2],

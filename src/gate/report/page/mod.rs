@@ -247,8 +247,11 @@ fn percentiles(figures: &CheckFigures) -> Option<Value> {
         let place = PERCENTILES.iter().position(|q| q.total_cmp(&p).is_eq())?;
         values.get(place).copied()
     };
-    let rows = named.map(|p| {
-        let (base, head) = (at(base, p), at(head, p));
+    let known = named
+        .map(|p| (p, at(base, p), at(head, p)))
+        .into_iter()
+        .filter(|(_, base, head)| base.is_some() || head.is_some());
+    let rows = known.map(|(p, base, head)| {
         let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), shown);
         let change = base.zip(head).filter(|(base, _)| *base > 0.0);
         let change = change.map(|(base, head)| format!("{:+.1} %", (head / base - 1.0) * 100.0));
@@ -259,7 +262,7 @@ fn percentiles(figures: &CheckFigures) -> Option<Value> {
             change => change.unwrap_or_else(|| "–".to_owned()),
         }
     });
-    Some(context! { drawing => drawing, rows => rows })
+    Some(context! { drawing => drawing, rows => rows.collect::<Vec<_>>() })
 }
 
 /// Median time to each token of an answer.
