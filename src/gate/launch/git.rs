@@ -181,24 +181,24 @@ impl Repository {
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
     /// a rename both paths.
     pub fn changed_paths(&self, commit: &str) -> Result<Vec<String>, GitError> {
-        let mut changed = self.changed_between(commit, None)?;
+        let mut changed = self.changed_files(commit)?;
         let new = self.git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
         changed.extend(paths(&new));
         Ok(changed)
     }
 
-    /// Paths in which two commits differ, or a commit and the working tree's tracked files.
-    pub fn changed_between(&self, from: &str, to: Option<&str>) -> Result<Vec<String>, GitError> {
+    /// Tracked paths in which the working tree differs from a commit.
+    pub fn changed_files(&self, commit: &str) -> Result<Vec<String>, GitError> {
         let diff = [
             "diff",
             "--name-only",
             "--no-renames",
             "--ignore-submodules=none",
             "-z",
-            from,
+            commit,
+            "--",
         ];
-        let to: Vec<&str> = to.into_iter().chain(["--"]).collect();
-        Ok(paths(&self.git(&[&diff[..], &to].concat())?).collect())
+        Ok(paths(&self.git(&diff)?).collect())
     }
 
     /// First line of a commit's message, at most 200 characters of it.

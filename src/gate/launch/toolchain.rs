@@ -1,6 +1,7 @@
 //! What decides about a build beside its sources and its command: the compilers that it finds, and the variables that these
 //! read.
 
+use super::environment::secret_names;
 use super::identity::program;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,30 +12,48 @@ const PROGRAMS: [&str; 20] = [
     "ld", "make", "ninja", "nvcc", "python3", "rustc", "uv", "zig",
 ];
 
-/// How the names of their variables begin.
-const VARIABLES: [&str; 22] = [
+/// Variables that they read. GPUs that a job may see are none.
+const VARIABLES: [&str; 27] = [
     "AR",
     "AS",
+    "CC",
+    "CFLAGS",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPPFLAGS",
+    "CUDAARCHS",
+    "CUDACXX",
+    "CUDAFLAGS",
+    "CUDAHOSTCXX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CXX",
+    "CXXFLAGS",
+    "C_INCLUDE_PATH",
+    "GOFLAGS",
+    "GOTOOLCHAIN",
+    "LDFLAGS",
+    "LIBRARY_PATH",
+    "NVCC_APPEND_FLAGS",
+    "NVCC_PREPEND_FLAGS",
+    "RUSTC",
+    "RUSTC_WRAPPER",
+    "RUSTFLAGS",
+    "RUSTUP_TOOLCHAIN",
+    "TORCH_CUDA_ARCH_LIST",
+];
+
+/// How the names of others begin.
+const FAMILIES: [&str; 9] = [
     "CARGO_BUILD_",
     "CARGO_ENCODED_",
     "CARGO_PROFILE_",
     "CARGO_TARGET_",
-    "CC",
-    "CFLAGS",
+    "CC_",
+    "CFLAGS_",
     "CGO_",
     "CMAKE_",
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "CPPFLAGS",
-    "CUDA",
-    "CXX",
-    "C_INCLUDE_PATH",
-    "GO",
-    "LDFLAGS",
-    "LIBRARY_PATH",
-    "NVCC",
-    "RUSTC",
-    "RUSTFLAGS",
+    "CXX_",
 ];
 
 /// One line each, in an order that stays. A program is known by its file: none is started, since the tree may name it.
@@ -44,12 +63,13 @@ pub fn toolchain(root: &Path, env: &[(String, String)]) -> Vec<String> {
         .chain(rust_toolchains())
         .map(|path| file(&path))
         .collect();
+    let secrets = secret_names();
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok()?;
-        let is_read =
-            name == "RUSTUP_TOOLCHAIN" || VARIABLES.iter().any(|begin| name.starts_with(begin));
-        // Cargo sets it for tests.
-        let is_read = is_read && name != "CARGO_TARGET_TMPDIR";
+        let is_of_family = FAMILIES.iter().any(|begin| name.starts_with(begin));
+        let is_read = is_of_family || VARIABLES.contains(&name.as_str());
+        // The build sees no secret. Cargo sets the other one for tests.
+        let is_read = is_read && !secrets.contains(&name) && name != "CARGO_TARGET_TMPDIR";
         is_read.then(|| format!("{name}={}", value.to_string_lossy()))
     });
     lines.extend(variables);
@@ -57,19 +77,18 @@ pub fn toolchain(root: &Path, env: &[(String, String)]) -> Vec<String> {
     lines
 }
 
-/// Behind rustup's `rustc` is another one; each is installed with its manifest.
+/// Behind rustup's `rustc` is another one: its settings say which, and each is installed with its manifest.
 fn rust_toolchains() -> Vec<PathBuf> {
     let home = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".rustup")));
-    let listed = home.and_then(|home| fs::read_dir(home.join("toolchains")).ok());
-    let folders = listed
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
-    folders
-        .map(|folder| folder.join("lib/rustlib/multirust-channel-manifest.toml"))
-        .collect()
+    let Some(home) = home else {
+        return Vec::new();
+    };
+    let listed = fs::read_dir(home.join("toolchains")).into_iter().flatten();
+    let folders = listed.flatten().map(|entry| entry.path());
+    let manifests =
+        folders.map(|folder| folder.join("lib/rustlib/multirust-channel-manifest.toml"));
+    manifests.chain([home.join("settings.toml")]).collect()
 }
 
 fn file(path: &Path) -> String {

@@ -3,11 +3,13 @@
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where Python keeps what it compiled: it then reads that, and not the source.
 const PYTHON_CACHE: &str = "__pycache__";
+/// More are not watched: a user's processes share a number of watches, of which editors take many.
+const MOST_WATCHED: usize = 4_096;
 /// So many are named.
 const MOST: usize = 100;
 
@@ -15,20 +17,27 @@ const MOST: usize = 100;
 pub struct TreeFiles<'a> {
     files: &'a [(String, PathBuf)],
     inotify: Inotify,
-    folders: HashMap<WatchDescriptor, PathBuf>,
+    /// Place in `files`.
+    watches: HashMap<WatchDescriptor, usize>,
 }
 
 impl<'a> TreeFiles<'a> {
-    /// Watches files that have these names, by the folders that hold them: those that are not there are not missed.
+    /// Watches files that have these names: those that are not there are not missed.
+    ///
+    /// # Errors
+    /// The user has no watch left, or there are too many files.
     pub fn watch(files: &'a [(String, PathBuf)]) -> nix::Result<Self> {
+        if files.len() > MOST_WATCHED {
+            return Err(Errno::E2BIG);
+        }
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-        let holding: BTreeSet<&Path> = files.iter().filter_map(|(_, path)| path.parent()).collect();
-        let mut folders = HashMap::new();
-        for folder in holding {
-            for folder in [folder.to_path_buf(), folder.join(PYTHON_CACHE)] {
-                let events = AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_ONLYDIR;
-                match inotify.add_watch(&folder, events) {
-                    Ok(watch) => drop(folders.insert(watch, folder)),
+        let mut watches = HashMap::new();
+        // Once: an engine may read a file a million times.
+        let events = AddWatchFlags::IN_ACCESS | AddWatchFlags::IN_ONESHOT;
+        for (at, (_, path)) in files.iter().enumerate() {
+            for path in compiled(path).into_iter().chain([path.clone()]) {
+                match inotify.add_watch(&path, events) {
+                    Ok(watch) => drop(watches.insert(watch, at)),
                     Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => {}
                     Err(error) => return Err(error),
                 }
@@ -37,7 +46,7 @@ impl<'a> TreeFiles<'a> {
         Ok(Self {
             files,
             inotify,
-            folders,
+            watches,
         })
     }
 
@@ -46,29 +55,32 @@ impl<'a> TreeFiles<'a> {
         let mut read = BTreeSet::new();
         // It ends with `EAGAIN`.
         while let Ok(events) = self.inotify.read_events() {
-            let named = events
+            let places = events
                 .iter()
-                .filter_map(|event| Some((self.folders.get(&event.wd)?, event.name.as_deref()?)));
-            read.extend(named.filter_map(|(folder, name)| source(folder, name)));
+                .map(|event| self.watches.get(&event.wd).copied());
+            read.extend(places.flatten());
         }
-        let files = self.files.iter().filter(|(_, path)| read.contains(path));
-        files.take(MOST).map(|(name, _)| name.clone()).collect()
+        let named = read.into_iter().map(|at: usize| self.files[at].0.clone());
+        named.take(MOST).collect()
     }
 }
 
-/// The file of this name; of a compiled module its source.
-fn source(folder: &Path, name: &OsStr) -> Option<PathBuf> {
-    if folder.file_name()? != PYTHON_CACHE {
-        return Some(folder.join(name));
-    }
-    let (module, _) = name.to_str()?.split_once('.')?;
-    Some(folder.parent()?.join(format!("{module}.py")))
+/// What Python compiled of a module: `__pycache__/NAME.cpython-311.pyc`.
+fn compiled(source: &Path) -> Vec<PathBuf> {
+    let folder = source.parent().map(|folder| folder.join(PYTHON_CACHE));
+    let is_python = source.extension().is_some_and(|it| it == "py");
+    let (Some(folder), Some(name), true) = (folder, source.file_stem(), is_python) else {
+        return Vec::new();
+    };
+    let begin = format!("{}.", name.to_string_lossy());
+    let listed = fs::read_dir(folder).into_iter().flatten().flatten();
+    let of_it = listed.filter(|entry| entry.file_name().to_string_lossy().starts_with(&begin));
+    of_it.map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn what_is_read_is_known_and_nothing_else() {

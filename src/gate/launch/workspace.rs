@@ -156,7 +156,10 @@ impl Workspace {
             return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
         }
         let place = self.tree_for(&build.artifact)?;
-        self.remove_stale(build)?;
+        let _aside = self.set_aside(build)?;
+        if !self.is_of_cargo() {
+            forget_options(&place.target);
+        }
         let job = Job {
             build,
             what: "head".into(),
@@ -171,16 +174,24 @@ impl Workspace {
         Ok(job.run().await?)
     }
 
-    /// Removes a file that an earlier build put into the tree: it would pass for what this one makes. A folder may hold
+    /// Moves away a file that an earlier build put into the tree: it would pass for what this one makes. A folder may hold
     /// more, and what git does not ignore may be a source.
-    fn remove_stale(&self, build: &plan::Build) -> Result<(), WorkspaceError> {
+    fn set_aside(&self, build: &plan::Build) -> Result<Option<Aside>, WorkspaceError> {
         let path = self.root.join(&build.artifact);
-        let is_file = path.symlink_metadata().is_ok_and(|it| !it.is_dir());
+        let is_file = path.symlink_metadata().is_ok_and(|it| it.is_file());
         let is_made = is_file && Repository::open(&self.root).is_ok_and(|it| it.ignores(&path));
         if !is_made {
-            return Ok(());
+            return Ok(None);
         }
-        fs::remove_file(&path).map_err(|source| BuildError::Stale { path, source }.into())
+        let kept = self.folder.join("aside");
+        match fs::rename(&path, &kept) {
+            Ok(()) => Ok(Some(Aside { path, kept })),
+            Err(source) => Err(BuildError::Stale { path, source }.into()),
+        }
+    }
+
+    fn is_of_cargo(&self) -> bool {
+        self.root.join("Cargo.toml").is_file()
     }
 
     /// The working tree's build writes to all of the tree but what is git's and `.gate`, and to the caches that the
@@ -189,7 +200,7 @@ impl Workspace {
     /// `outcome` is what is to be made in the tree.
     fn tree_for(&self, outcome: &Path) -> Result<Place, WorkspaceError> {
         // Cargo's own, so that its cache serves the user's builds too; elsewhere nothing of ours lies in the tree.
-        let target = match self.root.join("Cargo.toml").is_file() {
+        let target = match self.is_of_cargo() {
             true => self.root.join("target"),
             false => self.folder.join("target"),
         };
@@ -410,7 +421,7 @@ impl Workspace {
             }
             .map_err(failed)?;
         }
-        if !self.root.join("Cargo.toml").is_file() {
+        if !self.is_of_cargo() {
             // Only Cargo builds the same whatever an earlier commit left: CMake keeps its options' values.
             remove(&place.join("target")).map_err(failed)?;
         }
@@ -499,6 +510,32 @@ impl Workspace {
             path: path.to_path_buf(),
             source,
         }
+    }
+}
+
+/// A file that is put back where a build makes no other in its place.
+struct Aside {
+    path: PathBuf,
+    kept: PathBuf,
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _ = match self.path.symlink_metadata() {
+            Ok(_) => fs::remove_file(&self.kept),
+            Err(_) => fs::rename(&self.kept, &self.path),
+        };
+    }
+}
+
+/// CMake keeps the values of options, whatever another tree says of them; what it compiled stays.
+fn forget_options(target: &Path) {
+    let listed = fs::read_dir(target).into_iter().flatten().flatten();
+    let folders = listed
+        .map(|entry| entry.path())
+        .chain([target.to_path_buf()]);
+    for folder in folders {
+        let _ = fs::remove_file(folder.join("CMakeCache.txt"));
     }
 }
 

@@ -153,7 +153,7 @@ const CMAKE: &str = r#"
 # Without shared libraries, since the server alone is kept. Without an NVIDIA GPU: -DGGML_CUDA=OFF.
 command = [
     "sh", "-ec",
-    "cmake --fresh -S . -B '{target}/cmake' -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build '{target}/cmake' --target llama-server --parallel",
+    "cmake -S . -B '{target}/cmake' -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON -DBUILD_SHARED_LIBS=OFF && cmake --build '{target}/cmake' --target llama-server --parallel",
 ]
 artifact = "{target}/cmake/bin/llama-server"
 timeout = "60 min"
@@ -165,7 +165,7 @@ const GO: &str = r#"
 # A folder with the program and, where it looks for them, its libraries.
 command = [
     "sh", "-ec",
-    "cmake --fresh -S . -B '{target}/cmake' && rm -rf '{target}/cmake/lib' '{target}/ollama' && cmake --build '{target}/cmake' --parallel && mkdir -p '{target}/ollama/bin' && cp -R '{target}/cmake/lib' '{target}/ollama/' && go build -o '{target}/ollama/bin/ollama' .",
+    "cmake -S . -B '{target}/cmake' && rm -rf '{target}/cmake/lib' '{target}/ollama' && cmake --build '{target}/cmake' --parallel && mkdir -p '{target}/ollama/bin' && cp -R '{target}/cmake/lib' '{target}/ollama/' && go build -o '{target}/ollama/bin/ollama' .",
 ]
 artifact = "{target}/ollama"
 timeout = "60 min"

@@ -4,8 +4,9 @@ use super::redaction::redact;
 
 /// Replaces a secret.
 const HIDDEN: &str = "FILL-IN";
-/// Digits of the longest number of tokens.
+/// Digits of the longest number of tokens, and of a token's number where the name may mean a secret.
 const COUNT: usize = 7;
+const FEW: usize = 3;
 
 /// The words of a command, with `FILL-IN` for what may be a secret.
 pub fn hidden(words: &[String]) -> Vec<String> {
@@ -58,7 +59,8 @@ fn is_of_name(c: char) -> bool {
 
 /// True if this may be a secret by its name: not `--draft-tokens=4`, which counts tokens.
 fn holds_secret(name: &str, value: &str) -> bool {
-    let is_number = value.len() <= COUNT && value.bytes().all(|byte| byte.is_ascii_digit());
+    let most = if name.ends_with("tokens") { COUNT } else { FEW };
+    let is_number = value.len() <= most && value.bytes().all(|byte| byte.is_ascii_digit());
     let is_count = is_number && !names_secret(&name.to_lowercase().replace("token", ""));
     names_secret(name) && !is_count
 }

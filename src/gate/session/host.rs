@@ -27,8 +27,8 @@ pub struct Arms {
     pub artifacts: Vec<(Arm, PathBuf)>,
     /// Head is a commit, and not the working tree.
     pub is_head_a_commit: bool,
-    /// Files in which the arms' sources differ, and where the working tree would have them.
-    pub changed: Vec<(String, PathBuf)>,
+    /// Files of the working tree that differ from what an arm was built from.
+    pub foreign: Vec<(Arm, Vec<(String, PathBuf)>)>,
 }
 
 impl Arms {
@@ -57,7 +57,7 @@ impl Arms {
                 builds: vec![head_build],
                 artifacts,
                 is_head_a_commit: options.head.is_some(),
-                changed: Vec::new(),
+                foreign: Vec::new(),
             };
         };
         let base_build = Build {
@@ -107,7 +107,7 @@ impl Arms {
                 builds: vec![head],
                 artifacts: Vec::new(),
                 is_head_a_commit: false,
-                changed: Vec::new(),
+                foreign: Vec::new(),
             };
         }
         let base = build(Arm::Base, &options.base_args);
@@ -127,7 +127,7 @@ impl Arms {
             builds,
             artifacts,
             is_head_a_commit: false,
-            changed: Vec::new(),
+            foreign: Vec::new(),
         }
     }
 
@@ -145,7 +145,7 @@ impl Arms {
             builds: base.into_iter().chain(self.builds).collect(),
             artifacts: files.into_iter().chain(self.artifacts).collect(),
             is_head_a_commit: self.is_head_a_commit,
-            changed: Vec::new(),
+            foreign: Vec::new(),
         }
     }
 
@@ -159,8 +159,29 @@ impl Arms {
         built.map(|(_, path)| path.as_path())
     }
 
+    /// Files of the working tree that differ from the commits that the arms were built from, and that git tracks: what it
+    /// does not, no commit had.
+    fn foreign(&self, root: &Path) -> Vec<(Arm, Vec<(String, PathBuf)>)> {
+        let Ok(repository) = Repository::open(root) else {
+            return Vec::new();
+        };
+        let are_trees = self.comparison == Comparison::SameBuild;
+        let is_tree = |arm| !self.is_head_a_commit && (arm == Arm::Head || are_trees);
+        let commits = self.builds.iter().filter(|build| !is_tree(build.arm));
+        let foreign = commits.filter_map(|build| {
+            let names = repository.changed_files(build.commit.as_deref()?).ok()?;
+            let named = names.into_iter().map(|name| {
+                let path = repository.root().join(&name);
+                (name.escape_debug().to_string(), path)
+            });
+            Some((build.arm, named.collect()))
+        });
+        foreign.collect()
+    }
+
     /// Tells of each arm what else it is made of. A file that cannot be read is left out.
     pub async fn identify(&mut self, engine: &Engine, root: &Path) {
+        self.foreign = self.foreign(root);
         let arms = self.builds.iter();
         let wanted: Vec<Vec<(String, PathBuf)>> = arms
             .map(|build| made_of(engine, root, build, self.artifact(build.arm)))
@@ -389,15 +410,17 @@ impl ArmHost<'_> {
         ))
     }
 
-    /// Watches the files in which the arms differ.
-    fn watch(&self) -> Option<TreeFiles<'_>> {
-        let error = match TreeFiles::watch(&self.arms.changed) {
+    /// Watches the files that are not the arm's.
+    fn watch(&self, arm: Arm) -> Option<TreeFiles<'_>> {
+        let mut foreign = self.arms.foreign.iter();
+        let (_, files) = foreign.find(|(of, _)| *of == arm)?;
+        let error = match TreeFiles::watch(files) {
             Ok(watch) => return Some(watch),
             Err(error) => error,
         };
         if !self.is_unwatched.replace(true) {
             let line = format!(
-                "whether both arms read the same changed file of the working tree is not watched: inotify failed ({error})"
+                "whether an arm reads the working tree's files in place of its own is not watched: inotify: {error}"
             );
             (self.on_event)(Event::Step { line });
         }
@@ -431,7 +454,7 @@ impl ArmHost<'_> {
             log,
             policy: around.policy.as_ref(),
         };
-        let tree_files = self.watch();
+        let tree_files = self.watch(arm);
         let mut process = match self.running.is_empty() {
             true => Process::spawn(&start)?,
             false => Process::spawn_beside(&start)?,

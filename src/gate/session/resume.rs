@@ -10,6 +10,7 @@ use super::{
     Base, Error, Event, Options, Outcome, Place, Project, ResultsError, build_arms, checkpoint,
     new_record,
 };
+use crate::report::secrets::hidden;
 use similar::TextDiff;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -223,7 +224,7 @@ fn surroundings(options: &Options, project: &Project, record: &RunRecord) -> Vec
         builds: Vec::new(),
         artifacts: Vec::new(),
         is_head_a_commit: false,
-        changed: Vec::new(),
+        foreign: Vec::new(),
     };
     let now = new_record(options, project, &nothing_built);
     [
@@ -256,11 +257,10 @@ pub fn builds(record: &RunRecord, now: &[Build]) -> Vec<String> {
             &artifact(then),
             &artifact(now),
         ));
-        changes.extend(change(
-            &format!("{name}'s command"),
-            &command(then),
-            &command(now),
-        ));
+        let is_other = change("", &command(then), &command(now)).is_some();
+        let [then, now] =
+            [then, now].map(|build| shown(build.map(|b| hidden(&b.command).join(" "))));
+        changes.extend(is_other.then(|| format!("{name}'s command: {then} → {now}")));
         changes
     })
     .collect()

@@ -3,7 +3,7 @@
 use super::host::Arms;
 use super::{Base, Error, Event, Options, Project};
 use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use verdict::plan;
 use verdict::record::{ChangedGates, Comparison, short};
 
@@ -164,16 +164,7 @@ async fn arms_from_sources(
         .base
         .map(|commit| (base.unwrap_or_else(|| head.clone()), commit));
     let head = (head, commits.head, commits.dirty);
-    let changed = match (&commits.repository, &base) {
-        (Some(repository), Some((_, base))) => {
-            changed_files(repository, base, head.1.as_deref(), options)?
-        }
-        _ => Vec::new(),
-    };
-    let arms = Arms {
-        changed,
-        ..Arms::built(plan, options, head, base)
-    };
+    let arms = Arms::built(plan, options, head, base);
     let arms = arms.with_subjects(commits.repository.as_ref());
     if arms.is_one_engine() {
         return Err(Error::Usage(
@@ -185,26 +176,6 @@ async fn arms_from_sources(
         ));
     }
     Ok(arms)
-}
-
-/// Names of the files in which head's sources differ from base's, and where the working tree would have them.
-fn changed_files(
-    repository: &Repository,
-    base: &str,
-    head: Option<&str>,
-    options: &Options,
-) -> Result<Vec<(String, PathBuf)>, Error> {
-    let changed = match options.head {
-        Some(_) => repository.changed_between(base, head)?,
-        None => repository.changed_paths(base)?,
-    };
-    let named = changed.into_iter().map(|name| {
-        (
-            name.escape_debug().to_string(),
-            repository.root().join(name),
-        )
-    });
-    Ok(named.collect())
 }
 
 /// Which sources the arms are built from.

@@ -137,7 +137,7 @@ pub struct Startup {
     /// The engine's own stages, where its metrics name them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
-    /// Files of the working tree in which base and head differ, and that were read until the engine was ready.
+    /// Files of the working tree that are not what the arm was built from, and that were read until the engine was ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tree_files: Vec<String>,
 }

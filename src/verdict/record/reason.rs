@@ -66,7 +66,6 @@ rules! {
     Reliability = "reliability",
     Resent = "resent",
     ServerTimings = "server-timings",
-    SharedFiles = "shared-files",
     Stopped = "stopped",
     StoredBase = "stored-base",
     StreamsNotReached = "streams-not-reached",
@@ -74,6 +73,7 @@ rules! {
     TokenParity = "token-parity",
     TooFewLaunches = "too-few-launches",
     TooFewSamples = "too-few-samples",
+    TreeFiles = "tree-files",
     Undecided = "undecided",
     UnknownWorkload = "unknown-workload",
     Vacuous = "vacuous",
@@ -133,8 +133,9 @@ pub enum Facts {
         head_ms: f64,
         whole_ms: f64,
     },
-    /// Files of the working tree that every launch of both arms read.
-    SharedFiles {
+    /// Files of the working tree, and not of the arm, that each of its launches read.
+    TreeFiles {
+        arm: Arm,
         files: Vec<String>,
     },
     /// Turns of a launch's conversation, in the middle.

@@ -47,13 +47,13 @@ fn an_artifact_of_another_commit_is_not_taken_for_one_that_was_not_made() {
     project.commit("the engine is a script");
     project.run(&["check", "--gate", "e2e"]).expect(5);
     assert!(project.path("engine").is_file());
-    // What git ignores was made: now the build makes nothing.
+    // What git ignores was made: now the build makes nothing, and what was there stays.
     project.write(".gitignore", "/target\n/engine\n");
     project.git(&["rm", "--quiet", "--cached", "engine"]);
     project.commit("the engine is made");
     let ended = project.run(&["check", "--gate", "e2e"]);
     ended.expect(5).says(&["the build succeeded, but"]);
-    assert!(!project.path("engine").exists());
+    assert!(project.path("engine").is_file());
 }
 
 #[test]
@@ -69,6 +69,11 @@ fn what_cmake_remembers_of_main_says_nothing_of_head() {
     project.git(&["checkout", "--quiet", "main"]);
     let head = ["check", "--gate", "e2e", "--head", "change"];
     project.run(&head).expect(1);
+    // The working tree's own build directory stays, and an option's value does not.
+    project.git(&["checkout", "--quiet", "change"]);
+    for _ in 0..2 {
+        project.run(&["check", "--gate", "e2e"]).expect(1);
+    }
 }
 
 /// The folder in which a child starts is of its own mounts: the one of before is read-only there.

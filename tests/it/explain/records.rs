@@ -1,8 +1,8 @@
 //! Records that were made for their cause.
 
 use super::{directory, explain};
-use fixture::{Ended, gate};
 use fixture::records::{self, blocks, noise};
+use fixture::{Ended, gate};
 use verdict::record::{
     Arm, Comparison, EngineReading, Exit, GpuReading, Input, Launch, Reading, RunRecord, Sample,
     ServerTimings, Stamps, Telemetry, TokenCounts, TokenLogprob,

@@ -82,7 +82,7 @@ fn the_plan_is_told_and_shared() {
         ])
         .expect(0);
     let told = project.run(&THREE).expect(0).stdout;
-    assert_eq!(told.matches("run measured").count(), 3, "{told}");
+    assert_eq!(told.matches("a run here").count(), 3, "{told}");
     assert_eq!(shards(&json(&split).json()), ["one three", "two"].into());
     let told = project.run(&split).expect(0).stdout;
     assert!(

@@ -211,7 +211,7 @@ async fn launch(
         builds: lane.record.builds.clone(),
         artifacts: Vec::new(),
         is_head_a_commit: false,
-        changed: Vec::new(),
+        foreign: Vec::new(),
     };
     let engine = &lane.plan.engine;
     let out = lane.results.directory();

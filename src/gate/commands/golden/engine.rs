@@ -33,7 +33,7 @@ pub async fn ask(
             .collect(),
         builds: vec![build.described(engine)],
         is_head_a_commit: false,
-        changed: Vec::new(),
+        foreign: Vec::new(),
     };
     let clock = SessionClock::start();
     let mut host = ArmHost::new(engine, &arms, workspace, root, root, &clock, on_event)?;

@@ -176,7 +176,7 @@ fn in_results(gate: &Gate, records: &[(Plan, RunRecord)]) -> Option<(Spent, Cost
             Extent::Merged { .. } => return None,
             _ => spent(plan, record, same)?,
         };
-        (spent.work_s > 0.0).then(|| (spent, CostSource::Results))
+        (spent.work_s > 0.0).then_some((spent, CostSource::Results))
     })
 }
 
@@ -223,7 +223,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
             start_s,
             work_s: (pace * effort).max(plan::least_s(gate)),
         };
-        let (spent, source) = known.unwrap_or_else(|| (guess, otherwise.clone()));
+        let (spent, source) = known.unwrap_or_else(|| (guess, otherwise));
         costs.push(Cost {
             group,
             spent,

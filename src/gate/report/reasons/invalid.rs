@@ -31,7 +31,7 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*base_ms),
             number(*whole_ms)
         ),
-        Facts::SharedFiles { files } => {
+        Facts::TreeFiles { arm, files } => {
             const NAMED: usize = 3;
             let named = files.iter().take(NAMED).map(|file| format!("`{file}`"));
             let more = match files.len().saturating_sub(NAMED) {
@@ -39,9 +39,11 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
                 more => format!(" and {more} more"),
             };
             format!(
-                "base and head differ in {}{more}, and the engines of both read the working tree's, so that they may run the \
-                 same code: let the build copy what the engine needs, and start it from there (`{{artifact}}`)",
-                named.collect::<Vec<_>>().join(", ")
+                "{arm}'s engine read {}{more} of the working tree while it started, which is not as in {arm}'s commit: it may \
+                 run other code than its own. Let the build copy what the engine needs, and start it from there \
+                 (`{{artifact}}`)",
+                named.collect::<Vec<_>>().join(", "),
+                arm = arm.name()
             )
         }
         Facts::FewerTurns { base, head } => format!(

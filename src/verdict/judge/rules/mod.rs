@@ -10,11 +10,11 @@ mod client_late;
 pub mod finding;
 mod machine;
 mod session;
-mod shared_files;
 mod steady_state;
 mod stream;
 mod throttling;
 mod token_parity;
+mod tree_files;
 mod vacuous;
 mod value;
 pub mod void_samples;
@@ -74,7 +74,7 @@ pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
     let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
     let held_back = found.map(|found| found.reason);
     held_back
-        .or_else(|| shared_files::shared_files(view))
+        .or_else(|| tree_files::tree_files(view))
         .or_else(|| answers::other_answers(view))
         .or_else(|| stream::late_end(view))
         .or_else(|| stream::resent(view))

@@ -72,7 +72,12 @@ pub fn resent(view: &View<'_, '_>) -> Option<Reason> {
         .filter_map(|(block, head)| Some((*base.get(block)?, *head)));
     let blocks: Vec<(u64, u64)> = blocks.collect();
     let more = blocks.iter().filter(|(base, head)| head > base).count();
-    let is_in_most = more >= RESENT_BLOCKS && 2 * more > blocks.len();
+    let least = view
+        .case
+        .workload
+        .launches
+        .map_or(RESENT_BLOCKS, |n| RESENT_BLOCKS.min(n as usize));
+    let is_in_most = more >= least && 2 * more > blocks.len();
     let base: u64 = blocks.iter().map(|(base, _)| base).sum();
     let head: u64 = blocks.iter().map(|(_, head)| head).sum();
     let is_more = is_in_most && stats::mcnemar_p_worse(head, base) <= RESENT;

@@ -222,6 +222,7 @@ mod tests {
         assert!(!count(["one two", "one two \n"], "").0);
         assert!(count(["one two", "one two"], "thoughts").0);
         assert!(count(["", " "], "").0);
+        assert!(count(["one two", "one two\n\n\n\n\n"], "").0);
         let (is_counted, remark) = count(["one two", "one too"], "");
         assert!(is_counted);
         let said = "prompt 100-0, streamed: from character 5 on";

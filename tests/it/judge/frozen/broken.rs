@@ -234,7 +234,7 @@ fn of_a_launch() -> Vec<Case> {
         tpot("late end", ends_after(2.4)),
         tpot("requests sent again", sent_again([1, 2, 2, 2])),
         ("fewer turns", limited_plan(), shorter(1)),
-        tpot("shared files", reading(["kernels/b.cu", "kernels/c.cu"])),
+        tpot("files of the tree", reading(Arm::Base)),
         tpot("other answers", parting_at_once(30, |_| None, 0.0)),
         tpot(
             "constant latency",

@@ -29,6 +29,9 @@ const EARLY: usize = 8;
 /// Of a long answer, tokens within which it parts early.
 const EARLY_TOKENS: usize = 16;
 
+/// White space at the end of an answer, in characters, that one mode may lack.
+const END: usize = 4;
+
 /// Of an answer that nothing is held against.
 const BLANK: &str =
     "nothing but white space, like most answers: choose prompts that the engine answers with text";
@@ -149,7 +152,8 @@ impl<'a> Answers<'a> {
             return None;
         }
         let mut whole = alone.into_iter().chain(base);
-        if let Some(whole) = whole.find(|whole| is_beginning(sample, whole)) {
+        let is_cut = |whole: &&Sample| !is_same(sample, whole) && is_beginning(sample, whole);
+        if let Some(whole) = whole.find(is_cut) {
             let end = whole.text.as_deref().unwrap_or_default().chars().count();
             return Some(format!(
                 "the beginning of what the same prompt got, {} of {end} characters, and as many tokens are counted for it",
@@ -316,13 +320,15 @@ fn is_same(a: &Sample, b: &Sample) -> bool {
 }
 
 /// What an answer is beside one of the other mode: some servers leave out white space at the end of whole answers alone. The
-/// digest where the text is not kept, or not all that was generated.
+/// digest where the text is not kept, or not all that was generated, or runs on in white space.
 pub fn beside_other_mode(sample: &Sample) -> &str {
     let text = sample.text.as_deref().unwrap_or_default();
+    let kept = text.trim_end();
+    let is_end = text.chars().count() - kept.chars().count() <= END;
     let is_all = || digest::of_parts([text.as_bytes()]) == sample.text_sha256;
-    match text.trim_end() {
-        kept if !kept.is_empty() && is_all() => kept,
-        _ => &sample.text_sha256,
+    match kept.is_empty() || !is_end || !is_all() {
+        true => &sample.text_sha256,
+        false => kept,
     }
 }
 
