@@ -223,7 +223,7 @@ fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
             start_s,
             work_s: (pace * effort).max(plan::least_s(gate)),
         };
-        let (spent, source) = known.unwrap_or_else(|| (guess, otherwise));
+        let (spent, source) = known.unwrap_or((guess, otherwise));
         costs.push(Cost {
             group,
             spent,
