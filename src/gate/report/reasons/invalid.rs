@@ -39,8 +39,8 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
                 more => format!(" and {more} more"),
             };
             format!(
-                "{arm}'s engine read {}{more} of the working tree while it started, which is not as in {arm}'s commit: it may \
-                 run other code than its own. Let the build copy what the engine needs, and start it from there \
+                "{arm}'s engine read {}{more} of the working tree while it started, which is not as in {arm}'s commit, so that \
+                 what was measured may not be {arm}'s: let the build copy what the engine needs, and start it from there \
                  (`{{artifact}}`)",
                 named.collect::<Vec<_>>().join(", "),
                 arm = arm.name()
