@@ -13,9 +13,18 @@ pub fn count<N: Display + PartialEq + From<u8>>(n: N, thing: &str) -> String {
     format!("{n} {thing}{ending}")
 }
 
+/// `a, b and 3 more`: the first `most` of these, of `all` in number.
+pub fn first_of<T: AsRef<str>>(names: &[T], most: usize, all: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    match all.saturating_sub(shown.len()) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::{count, first_of};
 
     #[test]
     fn one_is_no_plural_and_sibilants_take_es() {
@@ -23,5 +32,11 @@ mod tests {
         assert_eq!(count(8_u64, "launch"), "8 launches");
         assert_eq!(count(2_usize, "other process"), "2 other processes");
         assert_eq!(count(0_u32, "check"), "0 checks");
+    }
+
+    #[test]
+    fn names_beyond_the_first_are_counted() {
+        assert_eq!(first_of(&["a", "b"], 2, 2), "a, b");
+        assert_eq!(first_of(&["a", "b"], 1, 5), "a and 4 more");
     }
 }

@@ -123,7 +123,7 @@ fn number(value: &Value, pointer: &str) -> Option<f64> {
     value.pointer(pointer).and_then(Value::as_f64)
 }
 
-/// How a tool was told to send its requests, by those of these keys that its file has: `max_concurrency 64, request_rate inf`.
+/// The load that a tool applied, from those of these keys that its file has: `max_concurrency 64, request_rate inf`.
 fn load(file: &Value, keys: &[&str]) -> Option<String> {
     let told = |key: &&str| match file.get(*key)? {
         Value::String(word) => Some(format!("{key} {word}")),

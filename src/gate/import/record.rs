@@ -114,7 +114,7 @@ fn build(batch: &Batch) -> Build {
 /// Place of the load in a build's command.
 const LOAD: usize = 3;
 
-/// How the requests of the other arm were sent, where that is known.
+/// The other arm's load; `None` if its files do not name it.
 pub fn load_of_other_arm(record: &RunRecord, arm: Arm) -> Option<String> {
     let build = record.builds.iter().find(|build| build.arm != arm)?;
     build.command.get(LOAD).cloned()

@@ -11,7 +11,7 @@ pub struct Imported {
     /// The tool's version, where the file says it.
     pub version: Option<String>,
     pub model: Option<String>,
-    /// How the requests were sent, where the file says it.
+    /// Concurrency and request rate; `None` if the file does not name them.
     pub load: Option<String>,
     /// Measured requests; empty where the file holds none singly.
     pub requests: Vec<Request>,

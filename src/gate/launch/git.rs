@@ -64,7 +64,7 @@ pub enum GitError {
 /// Tags that are read.
 const TAGS: usize = 500;
 
-/// What `-z` separates.
+/// Splits the output of `git … -z` into paths.
 fn paths(listed: &str) -> impl Iterator<Item = String> {
     let paths = listed.split('\0').filter(|path| !path.is_empty());
     paths.map(str::to_owned)

@@ -1,5 +1,4 @@
-//! What decides about a build beside its sources and its command: the compilers that it finds, and the variables that these
-//! read.
+//! A build's toolchain: the compilers on PATH, and the environment variables that they read.
 
 use super::environment::secret_names;
 use super::identity::program;
@@ -12,7 +11,7 @@ const PROGRAMS: [&str; 20] = [
     "ld", "make", "ninja", "nvcc", "python3", "rustc", "uv", "zig",
 ];
 
-/// Variables that they read. GPUs that a job may see are none.
+/// Variables that compilers and build tools read. `CUDA_VISIBLE_DEVICES` changes no build.
 const VARIABLES: [&str; 27] = [
     "AR",
     "AS",
@@ -43,7 +42,7 @@ const VARIABLES: [&str; 27] = [
     "TORCH_CUDA_ARCH_LIST",
 ];
 
-/// How the names of others begin.
+/// Prefixes of further ones.
 const FAMILIES: [&str; 9] = [
     "CARGO_BUILD_",
     "CARGO_ENCODED_",

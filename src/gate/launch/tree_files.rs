@@ -1,4 +1,4 @@
-//! Which files of a tree are read meanwhile, as inotify(7) tells.
+//! Watches which files of a tree are read, by inotify(7).
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
@@ -6,14 +6,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Python keeps what it compiled: it then reads that, and not the source.
+/// Python's folder of compiled modules, which it reads in place of the sources.
 const PYTHON_CACHE: &str = "__pycache__";
-/// More are not watched: a user's processes share a number of watches, of which editors take many.
+/// Files that are watched at most: all processes of a user share a limit, and editors use much of it.
 const MOST_WATCHED: usize = 4_096;
-/// So many are named.
+/// Files that [`TreeFiles::read`] names at most.
 const MOST: usize = 100;
 
-/// Files that are watched from now on. By whom one is read is not known.
+/// Watched files. inotify does not tell which process reads one.
 pub struct TreeFiles<'a> {
     files: &'a [(String, PathBuf)],
     inotify: Inotify,
@@ -65,7 +65,7 @@ impl<'a> TreeFiles<'a> {
     }
 }
 
-/// What Python compiled of a module: `__pycache__/NAME.cpython-311.pyc`.
+/// Compiled forms of a Python module: `__pycache__/NAME.cpython-311.pyc`.
 fn compiled(source: &Path) -> Vec<PathBuf> {
     let folder = source.parent().map(|folder| folder.join(PYTHON_CACHE));
     let is_python = source.extension().is_some_and(|it| it == "py");

@@ -47,10 +47,10 @@ pub use redaction::redact;
 pub use row::limits;
 pub use terminal::{View, columns, columns_with_numbers, lines, terminal};
 
-use verdict::plural::count;
+use verdict::plural::{count, first_of};
 use verdict::record::{
-    Arm, Build, Comparison, Ending, Exit, Extent, Launch, Rest, RuleId, RunRecord, RunVerdict,
-    Shard, SuiteEnding, Verdict,
+    Arm, Build, ChangedGates, Comparison, Ending, Exit, Extent, Launch, Rest, RuleId, RunRecord,
+    RunVerdict, Shard, SuiteEnding, Verdict,
 };
 
 /// Word for a run in which both arms were one build and nothing failed: nothing was compared, so nothing passed.
@@ -204,12 +204,19 @@ fn compared(record: &RunRecord) -> Vec<String> {
     lines
 }
 
+/// `gates/e2e.toml, gates/tpot.toml and 3 more`.
+pub fn named_gates(changed: &ChangedGates) -> String {
+    let names = changed.files.iter().map(|it| it.escape_debug().to_string());
+    let names: Vec<String> = names.collect();
+    first_of(&names, names.len(), changed.count as usize)
+}
+
 /// Whose gates judge, if they are not base's.
 fn changed_gates(record: &RunRecord) -> Option<String> {
     let changed = record.changed_gates.as_ref()?;
     Some(format!(
         "gates differ from base's: {}; judged by the working tree's",
-        changed.names()
+        named_gates(changed)
     ))
 }
 
@@ -414,6 +421,17 @@ fn left_invalid(verdict: &RunVerdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_changed_gates_are_named_and_all_are_counted() {
+        let changed = |count| ChangedGates {
+            files: vec!["gates/a\n.toml".into(), "gates/b.toml".into()],
+            count,
+        };
+        assert_eq!(named_gates(&changed(2)), r"gates/a\n.toml, gates/b.toml");
+        let more = r"gates/a\n.toml, gates/b.toml and 3 more";
+        assert_eq!(named_gates(&changed(5)), more);
+    }
 
     #[test]
     fn a_path_is_one_word() {

@@ -2,6 +2,7 @@
 //!
 //! The [commands](crate::commands) put them together. Main function: [`run()`].
 
+pub mod arms;
 pub mod checkpoint;
 pub mod figures;
 pub mod files;

@@ -1,6 +1,6 @@
 //! An opened project, and the record that a session in it begins with.
 
-use super::host::Arms;
+use super::arms::Arms;
 use super::results::Results;
 use super::{Error, Options};
 use crate::launch::Workspace;

@@ -3,7 +3,7 @@
 //! What was kept and what comes must be one measurement, so everything that could change a result has to
 //! be as it was: [`ResumeError::Changed`] shows what is not.
 
-use super::host::Arms;
+use super::arms::Arms;
 use super::results::read_record;
 use super::sources::commits;
 use super::{

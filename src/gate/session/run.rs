@@ -1,7 +1,8 @@
 //! The sequential loop: measure a block, consult the judge, go on only while something is undecided.
 
+use super::arms::Arms;
 use super::checkpoint::Checkpoints;
-use super::host::{ArmHost, Arms};
+use super::host::ArmHost;
 use super::{Error, Event, Outcome, Project};
 use crate::measure::{Follower, Progress, Protocol};
 use std::future::Future;

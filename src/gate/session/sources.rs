@@ -1,6 +1,6 @@
 //! Sources of the two arms, and their builds.
 
-use super::host::Arms;
+use super::arms::Arms;
 use super::{Base, Error, Event, Options, Project};
 use crate::launch::{Artifact, GitError, Origin, Repository, WorkspaceError};
 use std::path::Path;
@@ -88,7 +88,7 @@ pub fn refuse_commits(options: &Options, anchor: Option<&str>) -> Result<(), Err
 /// Files of `gates/` that are named.
 const NAMED: usize = 8;
 
-/// Gates of this tree that are not base's: a change may loosen its own limits, and whoever reads the verdict should know.
+/// Files of `gates/` in which this tree differs from base. Reports name them, since a change may loosen its own limits.
 pub fn changed_gates(options: &Options, project: &Project) -> Result<Option<ChangedGates>, Error> {
     if options.same_build || project.plan.engine.build.is_none() {
         return Ok(None);

@@ -250,18 +250,6 @@ pub struct ChangedGates {
     pub count: u32,
 }
 
-impl ChangedGates {
-    /// `gates/e2e.toml, gates/tpot.toml and 3 more`.
-    pub fn names(&self) -> String {
-        let names = self.files.iter().map(|it| it.escape_debug().to_string());
-        let more = match (self.count as usize).saturating_sub(self.files.len()) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        names.collect::<Vec<_>>().join(", ") + &more
-    }
-}
-
 /// One launch-level value series of a stored session of main: enough to judge against.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredBase {
@@ -342,20 +330,4 @@ pub struct Shard {
     pub elapsed_s: f64,
     /// How many of the record's launches are its own.
     pub launches: u32,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ChangedGates;
-
-    #[test]
-    fn few_changed_gates_are_named_and_all_are_counted() {
-        let changed = |count| ChangedGates {
-            files: vec!["gates/a\n.toml".into(), "gates/b.toml".into()],
-            count,
-        };
-        assert_eq!(changed(2).names(), r"gates/a\n.toml, gates/b.toml");
-        let more = r"gates/a\n.toml, gates/b.toml and 3 more";
-        assert_eq!(changed(5).names(), more);
-    }
 }

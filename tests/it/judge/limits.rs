@@ -154,9 +154,9 @@ fn over_contexts(slower_us: [i64; 4]) -> RunRecord {
     }))
 }
 
-/// A check of its two cells.
-fn on(metric: Metric, rule: Rule) -> Plan {
-    let matrix = Matrix {
+/// Two cells, of contexts 100 and 1,100.
+pub(crate) fn two_cells() -> Matrix {
+    Matrix {
         batches: vec![1],
         caches: vec![CacheState::Cold],
         streamed: vec![true],
@@ -165,9 +165,13 @@ fn on(metric: Metric, rule: Rule) -> Plan {
         passes: 1,
         rounds: 1,
         warmup: 0,
-    };
+    }
+}
+
+/// A check of its two cells.
+fn on(metric: Metric, rule: Rule) -> Plan {
     plan(
-        vec![workload(None, WorkloadKind::Matrix(matrix))],
+        vec![workload(None, WorkloadKind::Matrix(two_cells()))],
         vec![check("line", metric, Statistic::Single, rule)],
     )
 }

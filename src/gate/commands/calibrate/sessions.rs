@@ -6,7 +6,7 @@
 use crate::calibration::{Certificate, Certificates, Evidence, MeasuredSession, certify};
 use crate::measure;
 use crate::session;
-use crate::session::host::Arms;
+use crate::session::arms::Arms;
 use crate::session::project::{Place, Project, new_record};
 use crate::session::results::{Results, has_run, read_record};
 use crate::session::sources::build_arms;

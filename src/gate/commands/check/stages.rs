@@ -1,6 +1,7 @@
 //! `gate check`.
 
 use crate::commands::plan::shards;
+use crate::report::named_gates;
 use crate::session::project::{Place, Project, new_record};
 use crate::session::sources::{build_arms, changed_gates};
 use crate::session::{self, Base, Error, Event, Options, Outcome, baseline, citation, results};
@@ -42,7 +43,7 @@ async fn checked(
     if let Some(changed) = &changed_gates {
         let line = format!(
             "this tree's gates are used, not base's: {} changed",
-            changed.names()
+            named_gates(changed)
         );
         on_event(Event::Step { line });
     }

@@ -5,6 +5,7 @@ use crate::commands::authorize::ruling::{self, Facts};
 use github::event::Action;
 use github::{Pull, Sha, clean};
 use verdict::plan::{GitHubRules, Needed};
+use verdict::plural::first_of;
 
 /// Paths that are named as the reason of a label.
 const MOST_PATHS: usize = 3;
@@ -155,16 +156,8 @@ fn because(paths: &[String]) -> String {
     if paths.is_empty() {
         return "GitHub does not list all files, so any may be among them".into();
     }
-    let named: Vec<String> = paths
-        .iter()
-        .take(MOST_PATHS)
-        .map(|p| clean(p, 100))
-        .collect();
-    let more = paths.len() - named.len();
-    match more {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
-    }
+    let named = paths.iter().take(MOST_PATHS).map(|p| clean(p, 100));
+    first_of(&named.collect::<Vec<_>>(), MOST_PATHS, paths.len())
 }
 
 /// What becomes of the approval label and of the approval itself.

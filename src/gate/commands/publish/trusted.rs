@@ -12,6 +12,7 @@ use crate::session::{Error, baseline, citation, resume};
 use std::path::Path;
 use verdict::judge;
 use verdict::plan::Plan;
+use verdict::plural::first_of;
 use verdict::record::{
     Arm, Build, Citation, Comparison, Extent, Input, Interleave, Launch, RunRecord, RunVerdict,
     Shard, Standing,
@@ -358,11 +359,7 @@ fn differences(ours: &Ours<'_>, theirs: &RunRecord) -> Vec<String> {
 /// A few names, and how many more there are.
 fn named<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let all: Vec<&str> = names.collect();
-    let shown = all[..all.len().min(NAMED)].join(", ");
-    match all.len().checked_sub(NAMED) {
-        Some(more @ 1..) => format!("{shown} and {more} more"),
-        _ => shown,
-    }
+    first_of(&all, NAMED, all.len())
 }
 
 /// What the artifact's own verdict says otherwise; `None` where it says the same.

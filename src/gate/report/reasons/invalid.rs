@@ -1,7 +1,7 @@
 //! Sentences on checks that are no measurement, and on engines that do not answer.
 
 use super::super::numbers::{number, percent};
-use verdict::plural::count;
+use verdict::plural::{count, first_of};
 use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,
 };
@@ -33,16 +33,12 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         ),
         Facts::TreeFiles { arm, files } => {
             const NAMED: usize = 3;
-            let named = files.iter().take(NAMED).map(|file| format!("`{file}`"));
-            let more = match files.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
+            let quoted: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
             format!(
-                "{arm}'s engine read {}{more} of the working tree while it started, which is not as in {arm}'s commit, so that \
+                "{arm}'s engine read {} of the working tree while it started, which is not as in {arm}'s commit, so that \
                  what was measured may not be {arm}'s: let the build copy what the engine needs, and start it from there \
                  (`{{artifact}}`)",
-                named.collect::<Vec<_>>().join(", "),
+                first_of(&quoted, NAMED, quoted.len()),
                 arm = arm.name()
             )
         }

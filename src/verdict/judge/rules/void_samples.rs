@@ -67,7 +67,7 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     unless_it_fails(view, voids)
 }
 
-/// Void requests of base, where so many of head's answers have nothing to be held against.
+/// Void requests of base, if they leave over a tenth of head's answers without one to compare with.
 fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
     if view.case.check.metric != Metric::AnswerMismatches || !view.case.needs_base() {
         return None;

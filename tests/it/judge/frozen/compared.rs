@@ -1,6 +1,7 @@
 //! Sessions whose values were compared: by a test, exactly, or against a limit.
 
 use super::*;
+use crate::judge::limits::two_cells;
 
 pub fn all() -> Vec<Case> {
     let mut all = [without_base(), tested(), counted(), goldens(), remarked()].concat();
@@ -199,16 +200,7 @@ fn counted() -> Vec<Case> {
 }
 
 fn a_matrix() -> Case {
-    let matrix = Matrix {
-        batches: vec![1],
-        caches: vec![CacheState::Cold],
-        streamed: vec![true],
-        contexts: vec![100, 1_100],
-        output_tokens: 2,
-        passes: 1,
-        rounds: 1,
-        warmup: 0,
-    };
+    let matrix = two_cells();
     let cell = |(index, context): (u32, u32), tpot_us: i64| {
         let mut sample = timed(index, tpot_us * 1_000);
         sample.setting = Some(Setting::Cell {

@@ -25,7 +25,7 @@ use infergate::session::{Form, rendered};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
-use verdict::plan::{Answers, Matrix, Selection, Suite, from_inputs};
+use verdict::plan::{Answers, Selection, Suite, from_inputs};
 use verdict::record::{
     Build, CacheState, ClientHealth, Condition, EngineReading, GateVerdict, GpuReading, PageCache,
     Reading, ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,

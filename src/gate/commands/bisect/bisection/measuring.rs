@@ -6,7 +6,7 @@ use crate::commands::bisect::search::Search;
 use crate::commands::bisect::step::Question;
 use crate::commands::bisect::trial::Pair;
 use crate::launch::{Artifact, BuildError, Origin, WorkspaceError};
-use crate::session::host::Arms;
+use crate::session::arms::Arms;
 use crate::session::project::new_record;
 use crate::session::results::{Results, read_record};
 use crate::session::{self, Base, Error, Event, Options, Outcome, resume};

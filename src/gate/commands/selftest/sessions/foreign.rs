@@ -6,7 +6,7 @@
 use super::{Selftest, SelftestOptions, behind_proxy, measured, two_arms};
 use crate::launch::Artifact;
 use crate::selftest::{self, Abroad, Caught, FAULTS, Fault, Plant, Row, Side, Spec};
-use crate::session::host::command;
+use crate::session::arms::command;
 use crate::session::project::{Place, Project};
 use crate::session::results::Results;
 use crate::session::{Error, Event};

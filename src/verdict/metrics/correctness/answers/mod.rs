@@ -319,8 +319,8 @@ fn is_same(a: &Sample, b: &Sample) -> bool {
     a.text_sha256 == b.text_sha256 || (!is_one_mode && beside_other_mode(a) == beside_other_mode(b))
 }
 
-/// What an answer is beside one of the other mode: some servers leave out white space at the end of whole answers alone. The
-/// digest where the text is not kept, or not all that was generated, or runs on in white space.
+/// Key that compares streamed with whole answers: the text without white space at its end, which some servers leave out of
+/// whole answers. It is the digest if the text was not kept, is not all that was generated, or runs on in white space.
 pub fn beside_other_mode(sample: &Sample) -> &str {
     let text = sample.text.as_deref().unwrap_or_default();
     let kept = text.trim_end();
