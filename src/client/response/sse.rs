@@ -25,6 +25,16 @@ pub enum SseError {
     EventTooLong,
 }
 
+/// What follows the last event that ends in some bytes, blank lines left out; where none does, what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    Nothing,
+    /// Comments alone.
+    Comment,
+    /// A later event begins.
+    Event,
+}
+
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// The line so far, its end not yet seen.
@@ -41,14 +51,13 @@ pub struct Decoder {
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl Decoder {
-    /// Takes the next bytes and hands on the events that they complete. True: they end with the end of one, comments
-    /// and blank lines left out; false: a later event begins behind it.
+    /// Takes the next bytes and hands on the events that they complete.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
         mut emit: impl FnMut(SseEvent),
-    ) -> Result<bool, SseError> {
-        let mut ends_with_event = false;
+    ) -> Result<Behind, SseError> {
+        let mut behind = Behind::Nothing;
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
@@ -56,16 +65,20 @@ impl Decoder {
             }
             let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
             self.extend_line(&bytes[..end.unwrap_or(bytes.len())])?;
-            ends_with_event &= self.line.first().is_none_or(|byte| *byte == b':');
+            behind = match (self.line.first(), behind) {
+                (None, behind) => behind,
+                (Some(b':'), Behind::Nothing | Behind::Comment) => Behind::Comment,
+                _ => Behind::Event,
+            };
             let Some(end) = end else { break };
             self.after_cr = bytes[end] == b'\r';
             bytes = &bytes[end + 1..];
             if let Some(event) = self.end_line()? {
                 emit(event);
-                ends_with_event = true;
+                behind = Behind::Nothing;
             }
         }
-        Ok(ends_with_event)
+        Ok(behind)
     }
 
     /// Data of an event that the stream's end cut off, the unfinished line included. The standard
@@ -160,7 +173,7 @@ pub fn first_event(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, MAX_LINE, SseError, SseEvent, first_event};
+    use super::{Behind, Decoder, MAX_LINE, SseError, SseEvent, first_event};
     use proptest::prelude::*;
 
     /// Events of the parts pushed one after another, and what `finish` still held.
@@ -245,15 +258,37 @@ mod tests {
     }
 
     #[test]
+    fn says_what_follows_the_last_event() {
+        let check = |parts: &[&str], expect: Behind| {
+            let mut decoder = Decoder::default();
+            let mut last = Behind::Nothing;
+            for part in parts {
+                last = decoder.push(part.as_bytes(), |_| {}).unwrap();
+            }
+            assert_eq!(last, expect, "{parts:?}");
+        };
+        check(&["data: a\n\n"], Behind::Nothing);
+        check(&["data: a\n\n\r\n\n"], Behind::Nothing);
+        check(&["data: a\n\n: c\n\n"], Behind::Comment);
+        check(&["data: a\n\n: c"], Behind::Comment);
+        check(&["data: a\n\n: c", "d\n\n"], Behind::Comment);
+        check(&["data: a\n\n: c\n\nda"], Behind::Event);
+        check(&["data: a\n\ndata: b\n", ": c\n"], Behind::Comment);
+        check(&["data: a\n\n: c\n\ndata: b\n\n"], Behind::Nothing);
+        check(&[": c\n\n"], Behind::Comment);
+        check(&["\n"], Behind::Nothing);
+    }
+
+    #[test]
     fn lines_and_events_are_bounded() {
         let long = vec![b'x'; MAX_LINE];
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.push(&long, |_| {}), Ok(false));
+        assert_eq!(decoder.push(&long, |_| {}), Ok(Behind::Event));
         assert_eq!(decoder.push(b"x", |_| {}), Err(SseError::LineTooLong));
 
         let half = format!("data: {}\n", "x".repeat(MAX_LINE / 2 + 1));
         let mut decoder = Decoder::default();
-        assert_eq!(decoder.push(half.as_bytes(), |_| {}), Ok(false));
+        assert_eq!(decoder.push(half.as_bytes(), |_| {}), Ok(Behind::Event));
         assert_eq!(
             decoder.push(half.as_bytes(), |_| {}),
             Err(SseError::EventTooLong)

@@ -8,7 +8,7 @@
 use super::answer::{Answer, AnswerError, Choice, Usage, unknown_text};
 use super::exchange::{Ending, Exchange};
 use super::sanitize::brief;
-use super::sse::{Decoder, SseEvent};
+use super::sse::{Behind, Decoder, SseEvent};
 use super::steps::{self, Step};
 use super::token_counts::Tally;
 use crate::socket::stamps::Arrival;
@@ -127,18 +127,31 @@ impl Reader {
     fn stream(&mut self, exchange: &Exchange) -> Result<(), String> {
         let mut decoder = Decoder::default();
         let mut found = Vec::new();
+        // Steps with a comment behind them, and whether a comment came by itself.
+        let (mut commented, mut comes_alone) = (Vec::new(), false);
         for (part, arrival) in exchange.parts() {
             let pushed = decoder.push(part, |event| found.push(event));
+            comes_alone |= found.is_empty() && pushed == Ok(Behind::Comment);
             // The stamp is that of the last bytes: it is exact for the last event, comments behind it left out.
-            let inexact = found.len() - usize::from(pushed == Ok(true));
+            let last = found.len().saturating_sub(1);
             for (i, event) in found.drain(..).enumerate() {
                 let before = self.steps.len();
                 self.event(&event, arrival)?;
                 for step in &mut self.steps[before..] {
-                    step.is_shared = i < inexact;
+                    step.is_shared = i < last || pushed == Ok(Behind::Event);
+                }
+                if i == last && pushed == Ok(Behind::Comment) {
+                    commented.extend(before..self.steps.len());
                 }
             }
             pushed.map_err(|error| error.to_string())?;
+        }
+        // A server that writes a comment behind each event does so in one write. One whose comments are writes of their own
+        // may have written those later than the event that they came with.
+        if comes_alone {
+            for step in commented {
+                self.steps[step].is_shared = true;
+            }
         }
         let rest = decoder.finish().map_err(|error| error.to_string())?;
         self.end(rest, exchange)

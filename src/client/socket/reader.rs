@@ -5,11 +5,11 @@
 use super::records::Records;
 use super::stamps;
 use crate::response::sse;
-use nix::sys::socket::{MsgFlags, recv, recvmsg};
+use nix::sys::socket::{MsgFlags, recvmsg};
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::os::fd::RawFd;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Bytes taken by one read at the most.
 pub const READ_SIZE: usize = 16 * 1024;
@@ -28,7 +28,7 @@ pub struct Reader {
     pub noted: Vec<Noted>,
     /// Set for TLS, which hides events: each read ends at a record instead.
     pub records: Option<Records>,
-    /// When the latest look was that saw bytes which no read has taken yet.
+    /// The stamp of the latest look that saw bytes which no read has taken yet.
     seen: Option<Duration>,
 }
 
@@ -42,8 +42,8 @@ pub struct Taken {
     pub left: usize,
     /// None were.
     pub emptied: bool,
-    /// The stamp is later than the moment at which the bytes were seen to wait: the kernel has joined a later segment to
-    /// theirs meanwhile.
+    /// The stamp is later than all that waited when the bytes were seen: the kernel has joined a later segment to theirs
+    /// meanwhile.
     pub joined: bool,
     /// The same of bytes that waited together with those of the read before: before that, the kernel may have joined
     /// them to those.
@@ -163,13 +163,14 @@ impl Reader {
 
     /// Copies what waits to this part of the buffer, and leaves it where it is.
     fn look(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Look> {
-        let room = &mut self.buffer[part.start..part.end.min(part.start + WINDOW)];
-        let waiting = recv(fd, room, MsgFlags::MSG_PEEK)?;
+        let start = part.start;
+        let part = start..part.end.min(start + WINDOW);
+        let most = part.len();
+        let (waiting, real) = self.receive(fd, part, MsgFlags::MSG_PEEK)?;
         Ok(Look {
-            end: part.start + waiting,
-            is_full: waiting == room.len(),
-            // Of a clock before 1970 nothing can be told.
-            seen: SystemTime::now().duration_since(UNIX_EPOCH).ok(),
+            end: start + waiting,
+            is_full: waiting == most,
+            real,
         })
     }
 
@@ -191,12 +192,12 @@ impl Reader {
             taken.real.zip(seen).is_some_and(later)
         };
         if left > 0 || look.is_full {
-            self.seen = look.seen;
+            self.seen = look.real;
         }
         Ok(Taken {
             left,
             emptied: left == 0 && !look.is_full,
-            joined: is_later(look.seen),
+            joined: is_later(look.real),
             joined_before: is_later(before),
             ..taken
         })
@@ -205,21 +206,31 @@ impl Reader {
     /// Reads what waits into this part of the buffer, under the last segment's stamp.
     fn read(&mut self, fd: RawFd, part: Range<usize>) -> io::Result<Taken> {
         self.seen = None;
-        let room = &mut self.buffer[part];
-        let most = room.len();
-        let mut parts = [IoSliceMut::new(room)];
-        let control = Some(self.control.as_mut_slice());
-        let message = recvmsg::<()>(fd, &mut parts, control, MsgFlags::empty())?;
-        let emptied = message.bytes < most;
+        let most = part.len();
+        let (count, real) = self.receive(fd, part, MsgFlags::empty())?;
+        let emptied = count < most;
         Ok(Taken {
-            count: message.bytes,
-            real: stamps::of(&message),
+            count,
+            real,
             left: 0,
             emptied,
             // The rest of the last event may wait, and be joined to others before it is read.
             joined: !emptied,
             joined_before: false,
         })
+    }
+
+    /// How many bytes of what waits fit into this part of the buffer, and the stamp of the last segment among them.
+    fn receive(
+        &mut self,
+        fd: RawFd,
+        part: Range<usize>,
+        flags: MsgFlags,
+    ) -> io::Result<(usize, Option<Duration>)> {
+        let mut parts = [IoSliceMut::new(&mut self.buffer[part])];
+        let control = Some(self.control.as_mut_slice());
+        let message = recvmsg::<()>(fd, &mut parts, control, flags)?;
+        Ok((message.bytes, stamps::of(&message)))
     }
 }
 
@@ -229,8 +240,8 @@ struct Look {
     end: usize,
     /// More may wait behind them.
     is_full: bool,
-    /// Right after it, in real time.
-    seen: Option<Duration>,
+    /// The kernel's stamp of the last of them.
+    real: Option<Duration>,
 }
 
 #[cfg(test)]
@@ -246,6 +257,12 @@ mod tests {
 
     const ROUNDS: usize = 64;
 
+    async fn until(is_so: impl Fn() -> bool) {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// What each of so many reads took, once so many bytes are there.
     async fn reads<const N: usize>(
         stream: &TcpStream,
@@ -253,9 +270,8 @@ mod tests {
         bytes: usize,
     ) -> [Taken; N] {
         let fd = stream.as_raw_fd();
-        while !recv(fd, &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|waiting| waiting == bytes) {
-            tokio::task::yield_now().await;
-        }
+        until(|| recv(fd, &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|waiting| waiting == bytes))
+            .await;
         [(); N].map(|()| reader.read_event(fd, 0..READ_SIZE).unwrap())
     }
 
@@ -317,6 +333,40 @@ mod tests {
             return crate::skip::skip("this kernel stamps nothing");
         }
         assert!(2 * apart > ROUNDS, "{apart} of {ROUNDS}");
+    }
+
+    /// An event that was seen alone can be joined to a later one before it is read. It has the later one's stamp then, and
+    /// the reader knows, whatever time has passed since the look.
+    #[tokio::test]
+    async fn an_event_that_is_joined_behind_the_look_is_known_for_it() {
+        let (stream, mut peer) = stamped().await;
+        let fd = stream.as_raw_fd();
+        let mut reader = Reader::new();
+        let waits = |bytes| {
+            move || recv(fd, &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|waiting| waiting == bytes)
+        };
+        let mut joined = false;
+        // About one round in a hundred.
+        for _ in 0..100 * ROUNDS {
+            peer.write_all(b"data: a\n\n").unwrap();
+            until(waits(9)).await;
+            let look = reader.look(fd, 0..READ_SIZE).unwrap();
+            peer.write_all(b": b\n\n").unwrap();
+            until(waits(14)).await;
+            let one = reader.read_first(fd, 0, &look).unwrap();
+            assert_eq!(one.count, 9);
+            assert_eq!(one.joined, one.real != look.real);
+            let other = reader.read_event(fd, 0..READ_SIZE).unwrap();
+            assert_eq!(other.count, 5);
+            assert_eq!(one.joined, one.real == other.real && one.real.is_some());
+            joined |= one.joined;
+            if joined {
+                break;
+            }
+        }
+        if !joined {
+            crate::skip::skip("this kernel joins no segments, or stamps none");
+        }
     }
 
     #[tokio::test]

@@ -98,9 +98,32 @@ fn what_stands_behind_an_event_makes_its_time_an_upper_bound() {
     };
     check("", 0);
     check("\n\n", 0);
-    // Servers write a comment behind an event; one that the kernel joined to it is rare.
     check(": a comment\n\n", 0);
     check("event: x\n", 1);
+}
+
+/// A server writes its comments with its events, or each by itself. In the latter case the kernel has joined one to the
+/// event before it.
+#[test]
+fn a_comment_behind_an_event_is_later_than_it_where_others_come_alone() {
+    const COMMENT: &str = ": a comment\n\n";
+    let check = |alone: &str, ambiguous: u32| {
+        let last = [A, COMMENT].concat();
+        let bye = goodbye();
+        let reads = [
+            (30, A),
+            (40, alone),
+            (60, &*last),
+            (70, A),
+            (80, A),
+            (81, &*bye),
+        ];
+        let sample = sample(&FORCED_4, &exchange(&reads));
+        assert_eq!(sample.stamps.ambiguous_events, ambiguous, "{alone:?}");
+    };
+    check("\n", 0);
+    check(COMMENT, 1);
+    check("data: {\"choices\":[]}\n\n: a comment\n\n", 0);
 }
 
 #[test]
