@@ -1,5 +1,5 @@
-//! Sessions that measure, against real engine processes: what must pass, what must be caught. They run one at a time, with
-//! nothing beside them, whatever the number of test threads.
+//! Sessions that measure, against real engine processes: what must pass, what must be caught. They run one at a time,
+//! whatever the number of test threads, with nothing beside them but the tutorial.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
 

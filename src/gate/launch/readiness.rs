@@ -27,6 +27,9 @@ const PORT_TAKEN: [&str; 4] = [
 /// Time for an engine to end by itself, or to load its model, once probes have found it hopeless.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The same where the engine itself listens, and no other server answers in its place.
+const PATIENCE_AT_ITS_PORT: Duration = Duration::from_secs(2);
+
 /// If an engine has not opened its port after this time, its other ports are named.
 const LOOK: Duration = Duration::from_secs(20);
 
@@ -89,8 +92,8 @@ async fn is_open(address: SocketAddr) -> bool {
     connected.is_ok_and(|stream| stream.is_ok())
 }
 
-/// Waits until `probe` says that a token was generated. The last error of a probe is shown if time runs out, or if probes have
-/// found for some seconds that waiting does not help. `elsewhere` is called once with the other ports that the engine listens
+/// Waits until `probe` says that a token was generated, or the engine ends. The last error of a probe is shown if time runs
+/// out, or if probes have found for some seconds that waiting does not help. `elsewhere` is called once with the other ports that the engine listens
 /// on, if nothing listens on `address` after `LOOK`.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
@@ -107,14 +110,14 @@ where
     let mut is_told = false;
     let mut port_open = None;
     let mut said = None;
-    let mut hopeless: Option<Instant> = None;
+    let mut given_up: Option<Instant> = None;
     while spawned.elapsed() < within {
         if let Some(status) = process.exited() {
             let detail = format!("the engine exited ({status})");
             return Err(StartError::of(process, detail, true));
         }
         // Another server may hold the port, and this engine end for want of it.
-        if hopeless.is_some_and(|since| since.elapsed() >= PATIENCE) {
+        if given_up.is_some_and(|given_up| Instant::now() >= given_up) {
             return Err(StartError::of(process, said.unwrap_or_default(), false));
         }
         if port_open.is_none() && is_open(address).await {
@@ -123,7 +126,12 @@ where
         if let Some(port_open) = port_open {
             let left = within.saturating_sub(spawned.elapsed());
             let asked = Instant::now();
-            match timeout(left, probe()).await {
+            let answered = tokio::select! {
+                answered = timeout(left, probe()) => answered,
+                // Whoever holds its port may never answer.
+                _ = process.wait(left) => continue,
+            };
+            match answered {
                 // Somebody else may have taken the port and answer there.
                 Ok(Ok(())) if process.exited().is_none() => {
                     return Ok(Ready {
@@ -135,10 +143,10 @@ where
                 }
                 Ok(Ok(())) => {}
                 Ok(Err(answer)) => {
-                    let since = hopeless.filter(|_| answer.is_hopeless);
-                    hopeless = answer
-                        .is_hopeless
-                        .then(|| since.unwrap_or_else(Instant::now));
+                    let before = given_up;
+                    given_up = answer.is_hopeless.then(|| {
+                        before.unwrap_or_else(|| Instant::now() + patience(process, address))
+                    });
                     said = Some(answer.said);
                 }
                 // The deadline cuts the last probe off: what an earlier one was told says more.
@@ -165,18 +173,29 @@ where
     Err(StartError::of(process, detail, false))
 }
 
+/// How long probes of `address` may find that waiting does not help.
+fn patience(process: &Process, address: SocketAddr) -> Duration {
+    match ports(process).contains(&address.port()) {
+        true => PATIENCE_AT_ITS_PORT,
+        false => PATIENCE,
+    }
+}
+
+/// The ports on which the process or its children listen, as far as this user may see them.
+fn ports(process: &Process) -> Vec<u16> {
+    let sockets = Sockets::read();
+    let below = tree::below(process.pid(), &[]);
+    let mut ports: Vec<u16> = below.iter().flat_map(|id| sockets.ports(id.pid)).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports
+}
+
 /// Says that nothing listens on `address`, and which ports the process or its children listen on. They are not asked: an
 /// engine's parts speak to each other over some.
 fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
-    let sockets = Sockets::read();
-    let below = tree::below(process.pid(), &[]);
-    let mut ports: Vec<u16> = below
-        .iter()
-        .flat_map(|id| sockets.ports(id.pid))
-        .filter(|port| *port != address.port())
-        .collect();
-    ports.sort_unstable();
-    ports.dedup();
+    let mut ports = ports(process);
+    ports.retain(|port| *port != address.port());
     let named: Vec<String> = ports.iter().map(u16::to_string).collect();
     let word = if ports.len() == 1 { "port" } else { "ports" };
     (!ports.is_empty()).then(|| {
@@ -195,9 +214,9 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    /// The deadline cuts off a probe that hangs; what the engine said before is not lost.
-    #[test]
-    fn a_probe_that_hangs_does_not_hide_an_earlier_answer() {
+    /// Why an engine of this command is not ready, at a port that somebody else holds: its first probe is answered by an
+    /// error, and no other one at all.
+    fn probed(command: &[&str], within: Duration) -> StartError {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -205,9 +224,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
+        let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         let error = runtime.block_on(async {
             let mut process = Process::spawn(&Start {
-                command: &["sleep".to_owned(), "60".to_owned()],
+                command: &command,
                 env: &[],
                 folder: folder.path(),
                 log: &folder.path().join("log"),
@@ -226,15 +246,24 @@ mod tests {
                     _ => std::future::pending().await,
                 }
             };
-            let within = Duration::from_secs(2);
             await_ready(&mut process, address, within, probe, |_| ()).await
         });
-        let error = error.err().unwrap();
+        error.err().unwrap()
+    }
+
+    /// The deadline cuts off a probe that hangs; what the engine said before is not lost. One test: the end of a process takes
+    /// with it all that this one started.
+    #[test]
+    fn a_probe_that_hangs_hides_neither_an_earlier_answer_nor_the_engines_end() {
+        let error = probed(&["sleep", "60"], Duration::from_secs(1));
         assert!(
             error.detail.ends_with("the worker is dead"),
             "{}",
             error.detail
         );
+        let error = probed(&["sh", "-c", "sleep 0.2; exit 7"], Duration::MAX);
+        assert!(error.ended);
+        assert_eq!(error.detail, "the engine exited (exit status: 7)");
     }
 
     #[test]

@@ -26,8 +26,8 @@ ceiling = "60 %"
 min_samples = 5
 "#;
 
-/// Main answers with a token each 2 ms, the branch `evil` each 15 ms, which no busy machine hides; `attack` is added to the branch's build, in
-/// which `$1` is the build directory and `$ROOT` the project.
+/// Main answers with a token each 2 ms, the branch `evil` each 10 ms, which no busy machine hides; `attack` is added to the
+/// branch's build, in which `$1` is the build directory and `$ROOT` the project.
 pub(super) fn with_attack(attack: &str) -> Project {
     let project = Project::with_commits();
     project.write("gates/slow.toml", SLOW);
@@ -39,7 +39,7 @@ pub(super) fn with_attack(attack: &str) -> Project {
     project.write("flags", "--fault=decode-delay=2ms");
     project.commit("decodes steadily");
     project.git(&["checkout", "--quiet", "-b", "evil"]);
-    project.write("flags", "--fault=decode-delay=15ms");
+    project.write("flags", "--fault=decode-delay=10ms");
     let root = project.path("").canonicalize().unwrap();
     let build = project.read("build.sh");
     project.write(
@@ -75,7 +75,7 @@ fn a_planted_base_artifact_is_not_measured() {
     // Base's artifact is there from an earlier session, and known by name.
     project.git(&["branch", "honest", "main"]);
     project.git(&["checkout", "--quiet", "honest"]);
-    project.write("flags", "--fault=decode-delay=15ms --threads 1");
+    project.write("flags", "--fault=decode-delay=10ms --threads 1");
     project.commit("slower without an attack");
     project.git(&["checkout", "--quiet", "main"]);
     let honest = ["check", "--head", "honest", "--gate", "slow"];
@@ -85,7 +85,7 @@ fn a_planted_base_artifact_is_not_measured() {
 
 /// R2: head's engine rewrote the kept engine of base at its first launch.
 const REWRITES: &str = "printf '#!/bin/sh\\nfor f in %s/.gate/artifacts/*/engine; do case $f in $0) ;; *) chmod u+w $f; \
-                        sed -i s/=2ms/=30ms/ $f;; esac; done 2>/dev/null\\nexec %s \"$@\" --fault=decode-delay=15ms\\n' \
+                        sed -i s/=2ms/=30ms/ $f;; esac; done 2>/dev/null\\nexec %s \"$@\" --fault=decode-delay=10ms\\n' \
                         \"$ROOT\" \"$(sed -n 's/^exec \\([^ ]*\\) .*/\\1/p' \"$1/engine\")\" > \"$1/engine\"";
 
 #[test]

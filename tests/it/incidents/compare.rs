@@ -240,9 +240,9 @@ fn rounds_show_their_spread_and_direction() {
 #[test]
 fn a_limit_against_another_engine_passes_and_fails() {
     let project = project(&[
-        ("ours", &["tpot=15"], ""),
-        ("slow", &["tpot=75"], ""),
-        ("fast", &["tpot=4"], ""),
+        ("ours", &["tpot=8"], ""),
+        ("slow", &["tpot=24"], ""),
+        ("fast", &["tpot=2"], ""),
     ]);
     let hold = |engines: &str| {
         let arguments = [

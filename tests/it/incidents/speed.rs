@@ -59,7 +59,7 @@ fn decoding_that_is_a_tenth_slower_fails() {
     let told = Story {
         base: &["tpot=50"],
         head: &["tpot=55"],
-        looks: &[4, 8, 12],
+        looks: &[5, 8, 12],
         gate: r#"
 kind = "steady"
 requests = 4
