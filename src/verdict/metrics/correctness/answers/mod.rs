@@ -5,17 +5,17 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
 //! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
-use super::near_tie::{Parting, parting, parts_at_once, parts_within, quoted};
+mod mismatches;
+
+pub use mismatches::mismatches;
+
+use super::near_tie::{parts_at_once, parts_within, quoted};
 use crate::digest;
-use crate::metrics::{LaunchMeasure, Place, Requests, Undefined, Why};
+use crate::metrics::{Place, Requests};
 use crate::plan::WorkloadKind;
 use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
-use crate::stats;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Most answers that are quoted.
-const QUOTED: usize = 3;
 
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
@@ -35,9 +35,6 @@ const END: usize = 4;
 /// Of an answer that nothing is held against.
 const BLANK: &str =
     "nothing but white space, like most answers: choose prompts that the engine answers with text";
-
-/// Near-ties lie at the first token of at most this share of prompts.
-const NEAR_TIES: f64 = 0.1;
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
 pub const SURE: f64 = 0.001;
@@ -354,209 +351,6 @@ fn is_degenerate(sample: &Sample) -> bool {
 fn is_telling(sample: &Sample) -> bool {
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
     tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
-}
-
-/// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
-/// that no near-tie can explain.
-pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let near_tie = match &at.workload.kind {
-        WorkloadKind::Answers(answers) => answers.near_tie_nats,
-        _ => None,
-    };
-    let requests = at.requests;
-    let head = Compared::of(&requests.all, &Answers::of(at), near_tie);
-    if head.answers == 0 {
-        return Err(at.undefined(Why::NothingCompared, None));
-    }
-    let base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
-    let own = lacking(&head.from_alone, &base.from_alone);
-    let of_base = lacking(&base.from_alone, &head.from_alone);
-    // A prompt that base itself answers in several ways says nothing on head.
-    let varies = |d: &&Difference<'_>| base.from_alone.iter().any(|b| b.prompt == d.prompt);
-    let beside_base: Vec<&Difference<'_>> = head.from_base.iter().filter(|d| !varies(d)).collect();
-
-    let mut wrong: Vec<&str> = head.wrong.iter().map(String::as_str).collect();
-    let mut open: Vec<&str> = Vec::new();
-    let (n, n_base) = (prompts(&own), prompts(&of_base));
-    let has_base = base.answers > 0;
-    if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
-        wrong.extend(own.iter().map(|d| d.text.as_str()));
-    } else if head.mostly_differs() {
-        open.extend(head.from_alone.iter().map(|d| d.text.as_str()));
-    } else if !has_base || n > n_base {
-        open.extend(own.iter().map(|d| d.text.as_str()));
-    }
-    let are_others = head.are_others(&beside_base);
-    for difference in beside_base {
-        match are_others && (difference.is_at_once || difference.is_early) {
-            true => wrong.push(&difference.text),
-            false => open.push(&difference.text),
-        }
-    }
-    let mut measure = LaunchMeasure {
-        at_least: Some(wrong.len() as f64),
-        ..LaunchMeasure::single((wrong.len() + open.len()) as f64, head.answers)
-    };
-    let all = wrong.iter().chain(&open);
-    measure
-        .remarks
-        .extend(all.take(QUOTED).map(|text| (*text).to_owned()));
-    let rest = (wrong.len() + open.len()).saturating_sub(QUOTED);
-    if rest > 0 {
-        measure
-            .remarks
-            .push(format!("and {rest} more of {} compared", head.answers));
-    }
-    Ok(measure)
-}
-
-/// An answer that differs from another one to its prompt, where no log-probabilities say why.
-struct Difference<'a> {
-    prompt: Prompt<'a>,
-    /// Where the two part: at all; within the first token; within the first eighth and 16 tokens.
-    place: usize,
-    is_at_once: bool,
-    is_early: bool,
-    text: String,
-}
-
-/// The answers of one launch after comparison.
-#[derive(Default)]
-struct Compared<'a> {
-    /// Those that have another one to be compared with.
-    answers: usize,
-    /// Wrong for sure.
-    wrong: Vec<String>,
-    from_alone: Vec<Difference<'a>>,
-    from_base: Vec<Difference<'a>>,
-    /// Prompts that base answered too.
-    in_base: BTreeSet<Prompt<'a>>,
-    /// Prompts that were answered alone and again.
-    repeated: BTreeSet<Prompt<'a>>,
-}
-
-impl<'a> Compared<'a> {
-    /// More than half of the prompts are answered otherwise than alone: no near-ties, though base may do the same.
-    fn mostly_differs(&self) -> bool {
-        let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
-        2 * prompts(&differing) > self.repeated.len() as u64
-    }
-
-    /// So many prompts part from base's answers so soon that near-ties do not explain it.
-    fn are_others(&self, beside_base: &[&Difference<'_>]) -> bool {
-        let that = |parts: fn(&Difference<'_>) -> bool| {
-            let parting: Vec<&Difference<'_>> =
-                beside_base.iter().copied().filter(|d| parts(d)).collect();
-            prompts(&parting) as usize
-        };
-        let (at_once, early) = (that(|d| d.is_at_once), that(|d| d.is_early));
-        let all = self.in_base.len();
-        let p = stats::binomial_p_more(at_once as u64, all as u64, NEAR_TIES);
-        are_most(at_once, early, all) || p <= SURE
-    }
-
-    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
-        let mut compared = Self::default();
-        let mut measured: Vec<&Sample> = samples.to_vec();
-        // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
-        measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
-        measured.sort_by_key(|s| s.index);
-        for sample in measured {
-            compared.take(sample, answers, near_tie);
-        }
-        compared
-    }
-
-    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
-        let place = name(sample);
-        if let Some(void) = &sample.void {
-            // Other rules say that nothing was measured: they are judged as such.
-            if is_degenerate(sample) {
-                self.answers += 1;
-                self.wrong.push(format!("{place}: {}", void.detail));
-            }
-            return;
-        }
-        let (alone, base) = (answers.alone(sample), answers.in_base(sample));
-        if alone.is_none() && base.is_none() {
-            return;
-        }
-        self.answers += 1;
-        if alone.is_some() {
-            self.repeated.insert(Prompt::of(sample));
-        }
-        if base.is_some() {
-            self.in_base.insert(Prompt::of(sample));
-        }
-        if let Some(wrong) = answers.wrong(sample) {
-            self.wrong.push(format!("{place}: {wrong}"));
-            return;
-        }
-        let differs = |other: &&Sample| !is_same(other, sample);
-        let (other, whose) = match (alone.filter(differs), base.filter(differs)) {
-            (Some(alone), _) => (alone, "alone"),
-            (None, Some(base)) => (base, "in base"),
-            (None, None) => return,
-        };
-        let Parting {
-            place: at,
-            text,
-            is_tie,
-            has_same_tokens,
-        } = parting(other, sample, near_tie);
-        let text = format!("{place}: {text} {whose}");
-        let is_answer = !other.is_blank() && !other.tokens.repeats;
-        let difference = Difference {
-            prompt: Prompt::of(sample),
-            place: at,
-            // A blank answer or a repetition that head mends parts at once too.
-            is_at_once: is_answer && parts_at_once(other, sample),
-            is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
-            text,
-        };
-        match is_tie {
-            Some(true) => {}
-            Some(false) => self.wrong.push(difference.text),
-            // Beside the answer alone it may be the mode: base's of the same mode tells more.
-            None if has_same_tokens && whose == "in base" => self.wrong.push(difference.text),
-            None if whose == "alone" => self.from_alone.push(difference),
-            None => self.from_base.push(difference),
-        }
-    }
-}
-
-/// Prompts among the differences: those of one prompt have one cause.
-fn prompts(differences: &[&Difference<'_>]) -> u64 {
-    let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
-    prompts.len() as u64
-}
-
-/// Those of `differences` whose prompt does not part at the same place in `others`.
-fn lacking<'d, 'a>(
-    differences: &'d [Difference<'a>],
-    others: &[Difference<'a>],
-) -> Vec<&'d Difference<'a>> {
-    let known: BTreeSet<_> = others.iter().map(|d| (d.prompt, d.place)).collect();
-    let is_new = |d: &&Difference<'_>| !known.contains(&(d.prompt, d.place));
-    differences.iter().filter(is_new).collect()
-}
-
-/// The condition under which a request was sent, in words.
-fn name(sample: &Sample) -> String {
-    let prompt = Prompt::of(sample);
-    match sample.setting {
-        Some(Setting::Cell { .. }) => match crate::metrics::requests::cell_of(sample) {
-            Some(cell) => format!("{cell}, {prompt}"),
-            None => prompt.to_string(),
-        },
-        Some(Setting::Answer { condition, .. }) => {
-            let mode = if sample.streamed { "streamed" } else { "whole" };
-            format!("{}, {mode}, {prompt}", condition.name())
-        }
-        Some(Setting::Together { user, pass, .. }) => format!("user {user} together, pass {pass}"),
-        Some(Setting::Sequential { user, pass, .. }) => format!("user {user} in turn, pass {pass}"),
-        None => prompt.to_string(),
-    }
 }
 
 #[cfg(test)]

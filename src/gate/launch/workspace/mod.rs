@@ -6,14 +6,16 @@
 //! kept in `.gate/clean/`, and every other build starts from a copy of it, so that no pull request's code has ever
 //! written to what main is built from. `.gate/ledger/` holds the digest of every artifact, where no build can write.
 
-use super::artifact::{self, Artifact};
-use super::build::{BuildError, Job, remove};
-use super::git::{GitError, Repository};
-use super::identity::program;
-use super::lock::{Lock, LockError};
-use super::process::ProcessError;
-use super::scratch::{self, Scratch};
-use super::toolchain::toolchain;
+mod working_tree;
+
+use crate::launch::artifact::{self, Artifact};
+use crate::launch::build::{BuildError, Job, remove};
+use crate::launch::git::{GitError, Repository};
+use crate::launch::identity::program;
+use crate::launch::lock::{Lock, LockError};
+use crate::launch::process::ProcessError;
+use crate::launch::scratch::{self, Scratch};
+use crate::launch::toolchain::toolchain;
 use crate::sandbox::{self, Policy, Rights, Sandbox, SandboxError, all_but, without};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -150,119 +152,8 @@ impl Workspace {
         self.sandbox.isolation()
     }
 
-    /// Builds the working tree as it is.
-    pub async fn build_head(&self, build: &plan::Build) -> Result<Artifact, WorkspaceError> {
-        if let Some(user) = self.sandbox.user() {
-            return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
-        }
-        let place = self.tree_for(&build.artifact)?;
-        let _aside = self.set_aside(build)?;
-        if !self.is_of_cargo() {
-            forget_options(&place.target);
-        }
-        let job = Job {
-            build,
-            what: "head".into(),
-            tree: &place.tree,
-            target: &place.target,
-            log: &self.folder.join("logs/build-head.log"),
-            keep: &self.folder.join("artifacts/head").join(file_name(build)),
-            env: place.env,
-            policy: self.policy(place.own, place.read, &build.command, &build.env),
-            on_ci: is_ci(),
-        };
-        Ok(job.run().await?)
-    }
-
-    /// Moves away a file that an earlier build put into the tree: it would pass for what this one makes. A folder may hold
-    /// more, and what git does not ignore may be a source.
-    fn set_aside(&self, build: &plan::Build) -> Result<Option<Aside>, WorkspaceError> {
-        let path = self.root.join(&build.artifact);
-        let is_file = path.symlink_metadata().is_ok_and(|it| it.is_file());
-        let is_made = is_file && Repository::open(&self.root).is_ok_and(|it| it.ignores(&path));
-        if !is_made {
-            return Ok(None);
-        }
-        let kept = self.folder.join("aside");
-        match fs::rename(&path, &kept) {
-            Ok(()) => Ok(Some(Aside { path, kept })),
-            Err(source) => Err(BuildError::Stale { path, source }.into()),
-        }
-    }
-
     fn is_of_cargo(&self) -> bool {
         self.root.join("Cargo.toml").is_file()
-    }
-
-    /// The working tree's build writes to all of the tree but what is git's and `.gate`, and to the caches that the
-    /// user's own builds write to.
-    ///
-    /// `outcome` is what is to be made in the tree.
-    fn tree_for(&self, outcome: &Path) -> Result<Place, WorkspaceError> {
-        // Cargo's own, so that its cache serves the user's builds too; elsewhere nothing of ours lies in the tree.
-        let target = match self.is_of_cargo() {
-            true => self.root.join("target"),
-            false => self.folder.join("target"),
-        };
-        let tmp = self.fresh("build")?;
-        let mut place = Place {
-            tree: self.root.clone(),
-            target: target.clone(),
-            env: Vec::new(),
-            own: Vec::new(),
-            read: Vec::new(),
-        };
-        if !self.sandbox.is_in_force() {
-            return Ok(place);
-        }
-        place.env = self.private(&tmp);
-        let tree = Repository::tree_around(&self.root);
-        let first = |path: &Path, n: usize| path.components().take(n).collect::<PathBuf>();
-        // A new folder at the top of the tree can only be made before the sandbox is in force.
-        let top = match outcome.starts_with(".gate") {
-            true => first(outcome, 2),
-            false => first(outcome, 1),
-        };
-        let is_below = !top.to_string_lossy().contains('{') && top != outcome;
-        let made = [Some(target), is_below.then(|| self.root.join(&top))];
-        for folder in made.iter().flatten() {
-            self.make(folder)?;
-        }
-        let cargo = scratch::user_cargo();
-        let settings = scratch::SETTINGS.map(|name| cargo.join(name));
-        for path in &settings {
-            let text = fs::read_to_string(path).unwrap_or_default();
-            if scratch::hold_token(&text) {
-                return Err(WorkspaceError::Token(path.clone()));
-            }
-        }
-        let kept = ["bin", "credentials", "credentials.toml", "env"];
-        let kept = kept.iter().map(|name| cargo.join(name));
-        let kept: Vec<PathBuf> = kept.chain(settings.clone()).collect();
-        let home = scratch::home();
-        let caches = [".cache", ".npm", "go"].map(|name| home.join(name));
-        let mut closed = vec![tree.join(".git"), self.folder.clone()];
-        // Git itself runs what the settings of a submodule name.
-        closed
-            .extend(Repository::open(&self.root).map_or_else(|_| Vec::new(), |of| of.submodules()));
-        let own = all_but(tree, &closed)
-            .into_iter()
-            .chain(made.into_iter().flatten())
-            .chain(all_but(&cargo, &kept))
-            .chain(caches)
-            .chain([tmp]);
-        place.own = own.collect();
-        place.read = [vec![tree.join(".git")], settings.to_vec()].concat();
-        Ok(place)
-    }
-
-    /// The working tree, to test what is in it.
-    pub fn working_tree(&self, suite: &plan::Suite) -> Result<Place, WorkspaceError> {
-        if let Some(user) = self.sandbox.user() {
-            return Err(WorkspaceError::TreeOfAnother(user.to_owned()));
-        }
-        let junit = suite.junit.as_deref().unwrap_or("{target}");
-        self.tree_for(Path::new(junit))
     }
 
     /// A child's rights: what is its `own`, the tree but for `.git` and `.gate`, and what its command and environment
@@ -510,32 +401,6 @@ impl Workspace {
             path: path.to_path_buf(),
             source,
         }
-    }
-}
-
-/// A file that is put back where a build makes no other in its place.
-struct Aside {
-    path: PathBuf,
-    kept: PathBuf,
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        let _ = match self.path.symlink_metadata() {
-            Ok(_) => fs::remove_file(&self.kept),
-            Err(_) => fs::rename(&self.kept, &self.path),
-        };
-    }
-}
-
-/// CMake keeps the values of options, whatever another tree says of them; what it compiled stays.
-fn forget_options(target: &Path) {
-    let listed = fs::read_dir(target).into_iter().flatten().flatten();
-    let folders = listed
-        .map(|entry| entry.path())
-        .chain([target.to_path_buf()]);
-    for folder in folders {
-        let _ = fs::remove_file(folder.join("CMakeCache.txt"));
     }
 }
 
