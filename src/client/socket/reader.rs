@@ -187,18 +187,15 @@ impl Reader {
             records.push(&self.buffer[at..][..taken.count]);
         }
         let left = look.end - at - taken.count;
-        let is_later = |seen: Option<Duration>| {
-            let later = |(real, seen)| real > seen;
-            taken.real.zip(seen).is_some_and(later)
-        };
         if left > 0 || look.is_full {
             self.seen = look.real;
         }
         Ok(Taken {
             left,
             emptied: left == 0 && !look.is_full,
-            joined: is_later(look.real),
-            joined_before: is_later(before),
+            // A stamp is later than none: bytes that had none are joined to others that have one.
+            joined: taken.real > look.real,
+            joined_before: before.is_some() && taken.real > before,
             ..taken
         })
     }

@@ -70,10 +70,7 @@ fn next(record: &RunRecord, verdict: &RunVerdict, results: &Path) -> String {
     if let Some(url) = page(results) {
         line("report", &url);
     }
-    let can_go_on = matches!(
-        record.ending,
-        Ending::Interrupted | Ending::Unfinished | Ending::Budget { .. }
-    );
+    let can_go_on = matches!(record.ending, Ending::Interrupted | Ending::Unfinished);
     if can_go_on && verdict.verdict != Verdict::Pass {
         line("go on", &format!("gate check --resume {directory}"));
     }

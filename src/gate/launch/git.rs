@@ -16,6 +16,9 @@ const MAIN_REFS: [&str; 5] = [
     "master",
 ];
 
+/// In a job about a pull request, the branch that it is to be merged into (docs.github.com, "Variables reference").
+const PULL_INTO: &str = "GITHUB_BASE_REF";
+
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
     #[error("cannot run git")]
@@ -31,6 +34,11 @@ pub enum GitError {
          --diff REF)"
     )]
     NoMain,
+    #[error(
+        "this job is about a pull request into `{branch}` ({PULL_INTO}), and there is no origin/{branch}: fetch it (`fetch-depth: 0` \
+         of actions/checkout), or name a base with --base REF"
+    )]
+    NoTarget { branch: String },
     #[error(
         "unknown commit `{0}`; fetch it (`git fetch --tags`, in a shallow clone `git fetch --unshallow`), or name another"
     )]
@@ -148,14 +156,21 @@ impl Repository {
         found
     }
 
-    /// Main's commit to compare with: the merge-base of `head` with `base`, or with the default branch.
+    /// Main's commit to compare with: the merge-base of `head` with `base`, with the branch that a pull request's job is
+    /// for, or with the default branch.
     pub fn base_commit(&self, head: &str, base: Option<&str>) -> Result<String, GitError> {
-        let (name, commit) = match base {
-            Some(name) => (name, self.commit(name)?),
-            None => self.main()?,
+        let target = std::env::var(PULL_INTO).ok().filter(|it| !it.is_empty());
+        let (name, commit) = match (base, target) {
+            (Some(name), _) => (name.to_owned(), self.commit(name)?),
+            (None, Some(branch)) => {
+                let name = format!("origin/{branch}");
+                let commit = self.resolve(&name)?;
+                (name, commit.ok_or(GitError::NoTarget { branch })?)
+            }
+            (None, None) => self.main()?,
         };
         self.git(&["merge-base", head, &commit])
-            .map_err(|_| GitError::Unrelated(name.to_owned()))
+            .map_err(|_| GitError::Unrelated(name))
     }
 
     /// True if git tracks a file of this name in any folder, or cannot be asked.
@@ -163,6 +178,15 @@ impl Repository {
         let anywhere = format!(":(glob)**/{name}");
         let listed = self.git(&["ls-files", "--", &anywhere]);
         listed.map_or(true, |listed| !listed.is_empty())
+    }
+
+    /// True if a commit has the file that lies at this path of the tree.
+    pub fn has(&self, commit: &str, path: &Path) -> bool {
+        let Ok(name) = path.strip_prefix(&self.root) else {
+            return false;
+        };
+        let object = format!("{commit}:{}", name.display());
+        self.git(&["cat-file", "-e", &object]).is_ok()
     }
 
     /// True if this file is there and git ignores it: it was made, and is no source.
@@ -285,10 +309,10 @@ impl Repository {
         Ok(commits.collect())
     }
 
-    fn main(&self) -> Result<(&'static str, String), GitError> {
+    fn main(&self) -> Result<(String, String), GitError> {
         for name in MAIN_REFS {
             if let Some(commit) = self.resolve(name)? {
-                return Ok((name, commit));
+                return Ok((name.to_owned(), commit));
             }
         }
         Err(GitError::NoMain)

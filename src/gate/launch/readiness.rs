@@ -93,8 +93,8 @@ async fn is_open(address: SocketAddr) -> bool {
 }
 
 /// Waits until `probe` says that a token was generated, or the engine ends. The last error of a probe is shown if time runs
-/// out, or if probes have found for some seconds that waiting does not help. `elsewhere` is called once with the other ports that the engine listens
-/// on, if nothing listens on `address` after `LOOK`.
+/// out, or if probes have found for some seconds that waiting does not help. `elsewhere` is called once with the other ports
+/// that the engine listens on, if nothing listens on `address` after `LOOK`.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,

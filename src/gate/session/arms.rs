@@ -167,6 +167,34 @@ impl Arms {
         foreign.collect()
     }
 
+    /// Those of the working tree's settings that an arm's build read though they are not its commit's: a commit is built in a
+    /// folder of the tree, and Cargo joins the settings of all folders around a package; rustup takes the nearest toolchain
+    /// file (doc.rust-lang.org/cargo/reference/config.html, rust-lang.github.io/rustup/overrides.html).
+    pub fn foreign_settings(&self, arm: Arm, root: &Path) -> Vec<String> {
+        let commit = self.builds.iter().find(|build| build.arm == arm);
+        let commit = commit.and_then(|build| build.commit.as_deref());
+        let repository = Repository::open(root).ok();
+        let of_arm = self.foreign.iter().filter(|(of, _)| *of == arm);
+        let files = of_arm.flat_map(|(_, files)| files);
+        let is_around =
+            |folder: Option<&Path>| folder.is_some_and(|folder| root.starts_with(folder));
+        let is_read = |path: &Path| {
+            let folder = path.parent();
+            if path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config") {
+                return is_around(folder.and_then(Path::parent));
+            }
+            let is_toolchain =
+                path.ends_with("rust-toolchain.toml") || path.ends_with("rust-toolchain");
+            let has_own = || {
+                let both = repository.as_ref().zip(commit);
+                both.is_some_and(|(repository, commit)| repository.has(commit, path))
+            };
+            is_toolchain && is_around(folder) && !has_own()
+        };
+        let read = files.filter(|(_, path)| path.exists() && is_read(path));
+        read.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Tells of each arm what else it is made of. A file that cannot be read is left out.
     pub async fn identify(&mut self, engine: &Engine, root: &Path) {
         self.foreign = self.foreign(root);

@@ -224,6 +224,7 @@ impl ArmHost<'_> {
                 return Ok(Err(error));
             }
         };
+        let read = tree_files.map(TreeFiles::read).unwrap_or_default();
         let startup = Startup {
             spawn_ns: self.clock.ns(ready.spawned),
             port_open_ns: Some(self.clock.ns(ready.port_open)),
@@ -231,7 +232,7 @@ impl ArmHost<'_> {
             ready_ns: Some(self.clock.ns(ready.ready)),
             resident_share: None,
             stages: Vec::new(),
-            tree_files: tree_files.map(TreeFiles::read).unwrap_or_default(),
+            tree_files: [read, self.arms.foreign_settings(arm, self.root)].concat(),
         };
         let pid = Some(process.pid());
         self.running.push(process);

@@ -7,7 +7,7 @@ use verdict::record::{RunRecord, RunVerdict};
 /// The base that head is compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The merge-base with the default branch: origin/HEAD, else main or master.
+    /// The merge-base with a pull request's target (GITHUB_BASE_REF), else with the default branch: origin/HEAD, main or master.
     Main,
     /// The merge-base with this ref.
     Ref(String),

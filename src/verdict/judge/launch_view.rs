@@ -42,7 +42,8 @@ pub struct LaunchAnswers<'a> {
     requests: Requests<'a>,
     /// Measured ones, void or not.
     pub sent: usize,
-    /// Those that the engine failed to answer, warm-up included: it was asked.
+    /// Those that the engine failed to answer, warm-up included: it was asked. Also of other parts of the workload, where
+    /// base answered them.
     pub unanswered: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
     pub untrusted: Vec<&'a Sample>,
@@ -72,6 +73,7 @@ impl<'a> LaunchAnswers<'a> {
                 _ => {}
             }
         }
+        unanswered.extend(requests.lost_elsewhere());
         let measured = |s: &&&Sample| s.phase == Phase::Measured;
         Self {
             sent: requests.all.iter().filter(measured).count(),

@@ -130,6 +130,11 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Whether head is held against base's launches, by them alone or beside others of its own.
+    pub fn reads_base(&self) -> bool {
+        self.needs_base() || self.check.metric == Metric::AnswerMismatches
+    }
+
     /// True for a launch of head that is nothing without base's, where the session was cut off before base's was over:
     /// what is missing is no fault of the measurement.
     fn awaits_base(&self, record: &RunRecord, block: &Block<'_, '_>, launch: &Launch) -> bool {
@@ -138,7 +143,7 @@ impl<'a> Case<'a> {
         let has_base = record.comparison.arms().contains(&Arm::Base);
         let is_earlier = |other: &Launch| other.block <= launch.block;
         let is_twin = |other: &&Launch| other.arm == Arm::Base && other.is_alike(launch);
-        let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.needs_base();
+        let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.reads_base();
         let may_await = of_head && is_cut && has_base && !block.launches.iter().any(is_twin);
         may_await && record.launches.iter().all(is_earlier)
     }

@@ -5,7 +5,7 @@
 use super::series::SeriesCache;
 use crate::plan::{Check, Part, Workload};
 use crate::record::{CacheState, Launch, Sample, Setting};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The requests of one part of a workload in one launch. Picking them out takes longer than reading most
@@ -61,6 +61,25 @@ impl<'a> Requests<'a> {
             .iter()
             .filter_map(|head| Some((*head, *base.get(&head.index)?)));
         pairs.collect()
+    }
+
+    /// Requests of the workload outside of this part that base answered and this launch did not: no check may read them.
+    pub fn lost_elsewhere(&self) -> Vec<&'a Sample> {
+        let mine = |s: &&Sample| s.workload == self.workload.id && !is_in_part(self.part, s);
+        let is_lost = |s: &&Sample| {
+            s.void
+                .as_ref()
+                .is_some_and(|void| void.rule.blames_engine())
+        };
+        let elsewhere = self.launch.samples.iter().filter(mine);
+        let mut lost: Vec<&Sample> = elsewhere.filter(is_lost).collect();
+        if !lost.is_empty() {
+            let base = self.base_launch.iter().flat_map(|base| &base.samples);
+            let sound = base.filter(|s| mine(s) && s.void.is_none());
+            let answered: BTreeSet<u32> = sound.map(|sample| sample.index).collect();
+            lost.retain(|sample| answered.contains(&sample.index));
+        }
+        lost
     }
 
     /// Whether a check is about the same requests.

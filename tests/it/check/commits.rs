@@ -207,3 +207,30 @@ fn an_engine_that_runs_the_working_trees_code_in_both_arms_does_not_pass() {
     let said = "base's engine read `own_engine.py` of the working tree while it started";
     assert!(reason.as_str().unwrap().contains(said), "{reason}");
 }
+
+/// A commit is built in a folder of the working tree, and Cargo joins the settings of all folders around a package.
+#[test]
+fn settings_of_the_working_tree_that_a_commit_was_built_with_are_no_pass() {
+    let project = Project::with_commits();
+    let ceiling = "rule = \"ceiling\"\nlimit = \"60 s\"";
+    let regression = "rule = \"regression\"\nmargin = \"900 %\"\nceiling = \"9000 %\"";
+    project.write("gates/start.toml", &START.replace(ceiling, regression));
+    fs::create_dir(project.path(".cargo")).unwrap();
+    let settings = |text: &str| project.write(".cargo/config.toml", text);
+    settings("[profile.release]\nlto = \"fat\"\n");
+    project.commit("settings of its own");
+    let check = ["check", "--gate", "start", "--format", "json"];
+    let reason = |code| {
+        let verdict = project.run(&check).expect(code).json();
+        verdict["gates"][0]["checks"][0]["reason"].to_string()
+    };
+    project.git(&["checkout", "--quiet", "-b", "change"]);
+    project.write("flags", "--fault=decode-delay=1ms");
+    project.commit("another engine");
+    let passed = reason(0);
+    assert!(!passed.contains(".cargo"), "{passed}");
+    settings("[profile.release]\nlto = \"off\"\n");
+    let said = reason(3);
+    let part = "base's build read `.cargo/config.toml` of the working tree too";
+    assert!(said.contains(part), "{said}");
+}

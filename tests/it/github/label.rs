@@ -2,7 +2,7 @@
 
 use super::job::{Job, event};
 use fixture::github::{Ill, Run, Trouble, sha};
-use fixture::repository;
+use fixture::{Ended, repository};
 use serde_json::json;
 
 const NEEDS: &str = "needs-gpu";
@@ -413,4 +413,15 @@ fn the_default_branch_is_found_whatever_its_name() {
         "refs/remotes/origin/trunk",
     ]);
     assert!(shown(&project).expect(0).stdout.contains("  flags\n"));
+    // A pull request's job names the branch that it is for, which need not be the default one.
+    let into = |branch: &str| {
+        let mut shown = project.command(&["github", "label", "--diff"]);
+        Ended::of(&shown.env("GITHUB_BASE_REF", branch).output().unwrap())
+    };
+    into("release")
+        .expect(2)
+        .says(&["origin/release", "fetch-depth: 0"]);
+    let head = ["update-ref", "refs/remotes/origin/release", "HEAD"];
+    project.git(&head);
+    assert!(!into("release").expect(0).stdout.contains("  flags\n"));
 }

@@ -2,8 +2,75 @@
 
 use super::*;
 use fixture::records::*;
+use verdict::plan::Answers;
+use verdict::record::{Condition, Setting};
 
 pub(crate) const WORDS: [&str; 3] = ["one", "two", "three"];
+
+/// No answer of two prompts may differ from that alone or in base.
+pub(crate) fn answers_plan() -> Plan {
+    let kind = WorkloadKind::Answers(Answers {
+        prompts: 2,
+        prompt_tokens: 8,
+        output_tokens: 10,
+        batch: 2,
+        beside_tokens: 8,
+        passes: 1,
+        top_k: None,
+        near_tie_nats: None,
+    });
+    let limit = Rule::Ceiling { limit: 0.0 };
+    let same = check("same", Metric::AnswerMismatches, Statistic::Single, limit);
+    plan(vec![workload(Some(1), kind)], vec![same])
+}
+
+/// Two prompts' answers, each alone and then in a batch.
+pub(crate) fn two_answered(alone: [&str; 2], batch: [&str; 2]) -> Vec<Sample> {
+    let answer = |index: u32, condition, text: &str| {
+        let mut sample = timed(index, 1_000_000);
+        sample.case = Some(format!("p{}", index / 2));
+        sample.setting = Some(Setting::Answer { condition, pass: 0 });
+        sample.text = Some(text.into());
+        sample.text_sha256 = text.into();
+        sample.tokens.completion = Some(10);
+        sample
+    };
+    vec![
+        answer(0, Condition::Alone, alone[0]),
+        answer(1, Condition::Batch, batch[0]),
+        answer(2, Condition::Alone, alone[1]),
+        answer(3, Condition::Batch, batch[1]),
+    ]
+}
+
+/// Head's answers agree with one another; only base's say that they are wrong.
+#[test]
+fn answers_that_agree_with_themselves_are_no_pass_where_base_gave_none() {
+    let texts = ["three four", "one two"];
+    let check = |spoil: &dyn Fn(&mut Launch), last: &str, verdict: Verdict, by: &str| {
+        let mut session = interleaved(blocks(1, |arm, _| match arm {
+            Arm::Head => two_answered(texts, [texts[0], last]),
+            Arm::Base => two_answered(texts, texts),
+        }));
+        let base = session.launches.iter_mut().find(|l| l.arm == Arm::Base);
+        spoil(base.unwrap());
+        let got = judge(&answers_plan(), &session);
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, by), "{}", sentence(first(&got)));
+    };
+    let crash = |launch: &mut Launch| launch.exit = crashed();
+    let lose = |launch: &mut Launch| {
+        for sample in &mut launch.samples {
+            sample.void = void(VoidRule::Status);
+        }
+    };
+    check(&|_| (), texts[1], Verdict::Pass, "ceiling");
+    check(&crash, texts[1], Verdict::Invalid, "launch-failed");
+    check(&lose, texts[1], Verdict::Invalid, "void-samples");
+    // What is wrong beside the answer alone is wrong whatever base says.
+    check(&crash, " ", Verdict::Fail, "ceiling");
+    check(&lose, " ", Verdict::Fail, "ceiling");
+}
 
 pub(crate) fn golden_plan(metric: Metric, limit: f64) -> Plan {
     let token = |(id, text): (u32, &str)| GoldenToken {

@@ -176,6 +176,39 @@ fn on(metric: Metric, rule: Rule) -> Plan {
     )
 }
 
+/// A check of one cell would pass, whatever became of the other, which no check reads.
+#[test]
+fn a_request_that_head_alone_does_not_answer_fails_also_in_a_cell_that_no_check_reads() {
+    let mut short = check(
+        "short",
+        Metric::Tpot,
+        Statistic::Median,
+        Rule::Ceiling { limit: 1_000.0 },
+    );
+    short.part.context = Some(100);
+    let plan = plan(
+        vec![workload(None, WorkloadKind::Matrix(two_cells()))],
+        vec![short],
+    );
+    let check = |lost: &[Arm], rule: VoidRule, verdict: Verdict, by: &str| {
+        let mut session = over_contexts([0; 4]);
+        for launch in &mut session.launches {
+            if lost.contains(&launch.arm) {
+                launch.samples[1].void = void(rule);
+            }
+        }
+        let got = judge(&plan, &session);
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, by), "{}", sentence(first(&got)));
+    };
+    use VoidRule::{Status, TokenCounts};
+    check(&[Arm::Head], Status, Verdict::Fail, "reliability");
+    // The engine cannot be asked so, or was not at fault.
+    check(&[Arm::Base, Arm::Head], Status, Verdict::Pass, "ceiling");
+    check(&[Arm::Base], Status, Verdict::Pass, "ceiling");
+    check(&[Arm::Head], TokenCounts, Verdict::Pass, "ceiling");
+}
+
 /// Usage that miscounts is no wrong answer, and no proof of a right one.
 #[test]
 fn cells_whose_tokens_head_alone_miscounts_are_no_pass() {

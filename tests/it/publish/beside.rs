@@ -40,6 +40,28 @@ fn what_needs_nothing_hides_no_other_pull_requests_word() {
     assert_eq!(state.check_runs.last().unwrap()["conclusion"], "skipped");
 }
 
+/// Else its author would edit and close it, take off the label, or name another base branch for a moment.
+#[test]
+fn what_needs_nothing_hides_no_failure_and_is_not_said_of_a_closed_pull_request() {
+    let (site, fake) = (Site::new(&record()), github());
+    report(&site, &fake, &[]);
+    let not_needed = || publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
+    let count = || fake.state().check_runs.len();
+    assert_eq!(count(), 1);
+    fake.state().check_runs[0]["conclusion"] = "failure".into();
+    not_needed().says(&["the check run of #12 on the same commit says `failure`"]);
+    fake.state().pull(12).is_open = false;
+    not_needed().says(&["#12 is closed"]);
+    assert_eq!(count(), 1);
+    // Another one's failure neither, though that one is closed.
+    let (site, fake) = with_another(&Value::Null);
+    fake.state().check_runs[0]["conclusion"] = "failure".into();
+    fake.state().pull(14).is_open = false;
+    let not_needed = publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
+    not_needed.says(&["the check run of #14 on the same commit says `failure`"]);
+    assert_eq!(fake.state().check_runs.len(), 1);
+}
+
 /// Else a second pull request would have the commit measured again until it is green.
 #[test]
 fn a_pass_does_not_cover_another_pull_requests_failure() {

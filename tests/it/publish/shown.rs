@@ -64,6 +64,11 @@ fn a_red_verdict_says_what_to_do_next() {
     let ended = judge(&folder, &[], &[]).expect(3);
     assert!(ended.stdout.contains(&go_on), "{}", ended.stdout);
     assert!(ended.stdout.contains("\nINTERRUPTED"), "{}", ended.stdout);
+    // `--resume` refuses a session that its budget ended.
+    cut["ending"] = json!({"why": "budget"});
+    let folder = results(&cut);
+    let ended = judge(&folder, &[], &[]).expect(3);
+    assert!(!ended.stdout.contains("--resume"), "{}", ended.stdout);
 }
 
 #[test]

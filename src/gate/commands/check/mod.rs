@@ -38,7 +38,7 @@ pub struct CheckArgs {
     #[command(flatten)]
     session: SessionArgs,
     /// Git ref to compare with (at its merge base with head), or `stored`: main's stored sessions, advisory only
-    /// [default: origin/HEAD, else main or master]
+    /// [default: the branch that a pull request's job is for (GITHUB_BASE_REF), origin/HEAD, main or master]
     #[arg(long, value_name = "REF|stored")]
     base: Option<String>,
     /// A commit to check with the gates of this working tree, such as a pull request's

@@ -8,7 +8,7 @@ use crate::session::results::{Results, read_record};
 use crate::session::{Error, ResultsError};
 use std::path::{Path, PathBuf};
 use verdict::judge;
-use verdict::plan::{self, Plan, Selection};
+use verdict::plan::{self, Plan, Selection, WAIVERS_FILE};
 use verdict::record::{
     Arm, Build, Comparison, Ending, Extent, Input, MERGED_FORMAT, RunRecord, RunVerdict, Shard,
 };
@@ -139,6 +139,11 @@ fn one_run(first: &ShardPart, part: &ShardPart) -> Result<(), MergeError> {
             let mut both = both.filter(|(a, b)| a.text != b.text);
             both.next()
                 .map(|(a, _)| format!("their {} differs", a.path))
+        })
+        .or_else(|| {
+            // Of every shard's record, unlike a gate's own files.
+            let has_waivers = |record: &RunRecord| of_path(&record.inputs, WAIVERS_FILE).is_some();
+            (has_waivers(a) != has_waivers(b)).then(|| format!("one has no {WAIVERS_FILE}"))
         });
     match what {
         None => Ok(()),

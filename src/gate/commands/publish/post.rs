@@ -118,7 +118,7 @@ async fn keeps_silent(
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
-        (Subject::NotNeeded, None) => others_word(client, options, name).await,
+        (Subject::NotNeeded, None) => stands_against(client, options, name).await,
         (Subject::Cancelled, _) if anothers(client, options, name).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
@@ -249,16 +249,37 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
     (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
 }
 
-/// GitHub shows the newest check run of a name on a commit. So that this pull request needs nothing hides no more than that
-/// of another one of the same commit while it is open.
-async fn others_word(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
-    for (number, run) in of_others(client, options, name).await.ok()? {
-        let word = run.conclusion.as_deref().unwrap_or("in progress");
-        if word != "skipped" && client.pull(number).await.is_ok_and(|pull| pull.is_open) {
+/// Why it is not said that this pull request needs nothing. GitHub shows the newest check run of a name on a commit, and one
+/// that says so satisfies a required check: it must hide no failure, whoever's, and no word of another pull request that is
+/// open. Of a closed pull request nothing is known: it may be opened again.
+async fn stands_against(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
+    let own = options.pull;
+    let is_open = async |number| client.pull(number).await.map(|pull| pull.is_open);
+    match is_open(own).await {
+        Ok(true) => {}
+        Ok(false) => {
             return Some(format!(
-                "the check run of #{number} on the same commit says `{}`: that #{} needs nothing is not said beside it",
-                clean(word, 40),
-                options.pull
+                "#{own} is closed: nothing is said of what it needs"
+            ));
+        }
+        Err(error) => return Some(format!("#{own} could not be read: {error}")),
+    }
+    let runs = match newest_runs(client, options, name).await {
+        Ok(runs) => runs,
+        Err(error) => {
+            return Some(format!(
+                "the commit's check runs could not be read: {error}"
+            ));
+        }
+    };
+    for (number, run) in runs {
+        let word = run.conclusion.as_deref().unwrap_or("in progress");
+        let is_anothers = number != own && word != "skipped";
+        if word == "failure" || (is_anothers && is_open(number).await.unwrap_or(true)) {
+            return Some(format!(
+                "the check run of #{number} on the same commit says `{}`: that #{own} needs nothing is not said beside it; \
+                 push another commit, or have a maintainer measure #{number} again",
+                clean(word, 40)
             ));
         }
     }
@@ -272,15 +293,15 @@ async fn failed_another(
     options: &PublishOptions,
     name: &str,
 ) -> Result<Option<u64>, github::Error> {
-    let others = of_others(client, options, name).await?;
-    let mut failed = others
-        .into_iter()
-        .filter(|(_, run)| run.conclusion.as_deref() == Some("failure"));
+    let runs = newest_runs(client, options, name).await?;
+    let mut failed = runs.into_iter().filter(|(number, run)| {
+        *number != options.pull && run.conclusion.as_deref() == Some("failure")
+    });
     Ok(failed.next().map(|(number, _)| number))
 }
 
-/// The newest check runs of this name on the commit that belong to other pull requests, by their numbers.
-async fn of_others(
+/// The newest check run of this name on the commit of each pull request, by its number.
+async fn newest_runs(
     client: &Client,
     options: &PublishOptions,
     name: &str,
@@ -291,8 +312,7 @@ async fn of_others(
     for run in runs {
         let number = run.external_id.strip_prefix(&format!("{name}:"));
         let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
-        let other = number.filter(|number| *number != options.pull);
-        newest.extend(other.map(|number| (number, run)));
+        newest.extend(number.map(|number| (number, run)));
     }
     Ok(newest)
 }

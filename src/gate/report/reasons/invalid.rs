@@ -34,6 +34,17 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::TreeFiles { arm, files } => {
             const NAMED: usize = 3;
             let quoted: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
+            let is_setting =
+                |file: &String| file.contains(".cargo/config") || file.contains("rust-toolchain");
+            if files.iter().all(is_setting) {
+                return format!(
+                    "{arm}'s build read {} of the working tree too, in a folder of which {arm}'s commit is built, and which is \
+                     not as in that commit: Cargo joins both. What was measured may not be {arm}'s: write settings that \
+                     change into Cargo.toml (`[profile.release]`), or merge them by themselves",
+                    first_of(&quoted, NAMED, quoted.len()),
+                    arm = arm.name()
+                );
+            }
             format!(
                 "{arm}'s engine read {} of the working tree while it started, which is not as in {arm}'s commit, so that \
                  what was measured may not be {arm}'s: let the build copy what the engine needs, and start it from there \

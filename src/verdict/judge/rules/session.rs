@@ -74,7 +74,7 @@ pub fn launch_failed(view: &View<'_, '_>) -> Option<Finding> {
     Some(Finding::new(verdict, rule, Facts::Exits { base, head }))
 }
 
-fn failed(launch: &Launch) -> Option<Failed> {
+pub fn failed(launch: &Launch) -> Option<Failed> {
     Some(Failed {
         position: launch.position,
         arm: launch.arm,

@@ -6,7 +6,7 @@ use crate::record::{Arm, Facts, Reason, RuleId};
 /// The engines of all launches of an arm read the same file of the working tree, which is not as in the arm's commit. Read
 /// now and then it was by chance, as by an editor.
 pub fn tree_files(view: &View<'_, '_>) -> Option<Reason> {
-    let reads = |arm| view.arms().contains(&arm) || (arm == Arm::Base && view.case.needs_base());
+    let reads = |arm| view.arms().contains(&arm) || (arm == Arm::Base && view.case.reads_base());
     let arms = Arm::BOTH.into_iter().filter(|arm| reads(*arm));
     arms.into_iter().find_map(|arm| {
         let mut launches = view.of(arm).kept.iter().map(|kept| kept.launch);

@@ -1,6 +1,7 @@
 //! Requests that measured nothing, and who is to blame for them.
 
 use super::finding::{Finding, invalid};
+use super::session;
 use crate::judge::view::View;
 use crate::plan::Rule;
 use crate::record::{
@@ -8,7 +9,7 @@ use crate::record::{
 };
 use std::collections::BTreeMap;
 
-/// Share of head's answers that may lack a valid one of base where they are compared with base's alone.
+/// Share of head's answers that may have no other to be compared with.
 const UNCOMPARED: f64 = 0.1;
 
 /// Void samples. An engine that fails to answer in the head alone fails the gate; one that fails in both
@@ -64,35 +65,48 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
         let is_count = void.is_some_and(|void| void.rule == VoidRule::TokenCounts);
         is_count && is_valid_in_base(launch, sample)
     });
-    unless_it_fails(view, voids)
+    match fails_for_sure(view) {
+        true => None,
+        false => invalid(
+            RuleId::VoidSamples,
+            Facts::Untrusted(counted(voids.into_iter())?),
+        ),
+    }
 }
 
-/// Void requests of base, if they leave over a tenth of head's answers without one to compare with.
+/// Over a tenth of head's answers were compared with none, since base, which ran, did not give theirs.
 fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
-    if view.case.check.metric != Metric::AnswerMismatches || !view.case.needs_base() {
+    let has_base = view.comparison.arms().contains(&Arm::Base);
+    if view.case.check.metric != Metric::AnswerMismatches || !has_base {
+        return None;
+    }
+    let of_head = view.of(Arm::Head).kept.iter();
+    let of_head = of_head.filter_map(|reading| Some((reading, reading.measure.as_ref().ok()?)));
+    let (sent, compared) = of_head.fold((0, 0), |(sent, compared), (reading, measure)| {
+        (sent + reading.sent, compared + measure.samples as usize)
+    });
+    let alone = sent.saturating_sub(compared);
+    if alone as f64 <= UNCOMPARED * sent as f64 || fails_for_sure(view) {
         return None;
     }
     let base = view.of(Arm::Base);
     let mut voids = [base.unanswered.as_slice(), &base.untrusted].concat();
     voids.retain(|(_, sample)| sample.phase == Phase::Measured);
-    let of_head = view.of(Arm::Head).kept.iter();
-    let sent: usize = of_head.map(|reading| reading.sent).sum();
-    if voids.len() as f64 <= UNCOMPARED * sent as f64 {
-        return None;
+    match counted(voids.into_iter()) {
+        Some(voids) => invalid(RuleId::VoidSamples, Facts::Untrusted(voids)),
+        None => {
+            let base = Some(base.failed.and_then(session::failed)?);
+            invalid(RuleId::LaunchFailed, Facts::Exits { base, head: None })
+        }
     }
-    unless_it_fails(view, voids)
 }
 
-/// These requests are no measurement, unless others break the check's ceiling for sure.
-fn unless_it_fails(view: &View<'_, '_>, voids: Vec<(&Launch, &Sample)>) -> Option<Finding> {
+/// Whether what was measured breaks the check's ceiling, whatever the rest is.
+fn fails_for_sure(view: &View<'_, '_>) -> bool {
     let kept = view.of(Arm::Head).kept.iter();
     let mut measured = kept.filter_map(|reading| reading.measure.as_ref().ok());
     let mut fails = |limit: f64| measured.any(|m| m.at_least.unwrap_or(m.value) > limit);
-    if matches!(view.case.check.rule, Rule::Ceiling { limit } if fails(limit)) {
-        return None;
-    }
-    let voids = counted(voids.into_iter())?;
-    invalid(RuleId::VoidSamples, Facts::Untrusted(voids))
+    matches!(view.case.check.rule, Rule::Ceiling { limit } if fails(limit))
 }
 
 /// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.

@@ -1,6 +1,7 @@
 //! Sessions whose values were compared: by a test, exactly, or against a limit.
 
 use super::*;
+use crate::judge::correctness::{answers_plan, two_answered};
 use crate::judge::limits::two_cells;
 
 pub fn all() -> Vec<Case> {
@@ -227,47 +228,17 @@ fn a_matrix() -> Case {
     )
 }
 
-/// Four prompts, alone and in a batch; head answers one of them otherwise in the batch.
+/// Head answers one of two prompts otherwise in the batch.
 fn texts_that_differ() -> Case {
-    let kind = WorkloadKind::Answers(Answers {
-        prompts: 2,
-        prompt_tokens: 8,
-        output_tokens: 10,
-        batch: 2,
-        beside_tokens: 8,
-        passes: 1,
-        top_k: None,
-        near_tie_nats: None,
-    });
-    let answer = |index: u32, condition, text: &str| {
-        let mut sample = timed(index, 1_000_000);
-        sample.case = Some(format!("p{}", index / 2));
-        sample.setting = Some(Setting::Answer { condition, pass: 0 });
-        sample.text = Some(text.into());
-        sample.text_sha256 = text.into();
-        sample.tokens.completion = Some(10);
-        sample
-    };
     let session = interleaved(blocks(1, |arm, _| {
         let last = if arm == Arm::Head {
             "one six"
         } else {
             "one two"
         };
-        vec![
-            answer(0, Condition::Alone, "three four"),
-            answer(1, Condition::Batch, "three four"),
-            answer(2, Condition::Alone, "one two"),
-            answer(3, Condition::Batch, last),
-        ]
+        two_answered(["three four", "one two"], ["three four", last])
     }));
-    let limit = Rule::Ceiling { limit: 0.0 };
-    let same = check("same", Metric::AnswerMismatches, Statistic::Single, limit);
-    (
-        "answers differ",
-        plan(vec![workload(Some(1), kind)], vec![same]),
-        session,
-    )
+    ("answers differ", answers_plan(), session)
 }
 
 /// Goldens: a token that is wrong, and one where nothing tells.

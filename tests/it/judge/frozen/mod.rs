@@ -25,10 +25,10 @@ use infergate::session::{Form, rendered};
 use std::fmt::Write;
 use std::path::Path;
 use std::time::Duration;
-use verdict::plan::{Answers, Selection, Suite, from_inputs};
+use verdict::plan::{Selection, Suite, from_inputs};
 use verdict::record::{
-    Build, CacheState, ClientHealth, Condition, EngineReading, GateVerdict, GpuReading, PageCache,
-    Reading, ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,
+    Build, CacheState, ClientHealth, EngineReading, GateVerdict, GpuReading, PageCache, Reading,
+    ServerTimings, Setting, SuiteEnding, SuiteRun, Test, TestOutcome,
 };
 
 /// Every rule that a check's reason can name.
