@@ -74,6 +74,19 @@ impl StartError {
     pub fn lost_its_port(&self, port: u16) -> bool {
         self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
     }
+
+    /// What went wrong, for an engine that was to listen on `port`. One that found another port taken was not told its own.
+    pub fn told(self, port: u16) -> (String, String) {
+        let is_another = self.says_its_port_is_taken() && !self.lost_its_port(port);
+        let why = match is_another {
+            true => format!(
+                "; its log says that an address is in use, and port {port}, which it was given, is free: does `serve` hand \
+                 `{{port}}` to the server?"
+            ),
+            false => String::new(),
+        };
+        (self.detail + &why, self.log_tail)
+    }
 }
 
 /// Moments of a start.

@@ -272,10 +272,8 @@ impl Host for ArmHost<'_> {
                 // Once: an engine that always says so takes a port of its own choice.
                 Err(error) if again && error.lost_its_port(port) => again = false,
                 Err(error) => {
-                    return Ok(Err(Exit::NeverReady {
-                        detail: error.detail,
-                        log_tail: error.log_tail,
-                    }));
+                    let (detail, log_tail) = error.told(port);
+                    return Ok(Err(Exit::NeverReady { detail, log_tail }));
                 }
             }
         }
