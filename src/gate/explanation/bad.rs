@@ -53,6 +53,10 @@ impl Case<'_> {
             return Some((limit, "the limit is"));
         }
         let first = *base.first()?;
+        // By the clock no two launches are alike.
+        if base.len() < 2 && self.check.metric.kind() == MetricKind::Latency {
+            return None;
+        }
         if base.iter().all(|value| value.to_bits() == first.to_bits()) {
             return Some((first, "every launch of base gives"));
         }

@@ -1,6 +1,46 @@
-//! Gates of a project's profiles that a run left out: a pass says nothing about them.
+//! Gates of a project's profiles that a run left out: a pass says nothing about them. And what the run saw all the same.
 
-use verdict::record::RunVerdict;
+use super::numbers;
+use verdict::record::{Arm, Metric, RunRecord, RunVerdict};
+use verdict::stats;
+
+/// A start that takes so much longer than base's is told: as a share of base's, and in seconds.
+const SLOWER: f64 = 1.25;
+const SLOWER_S: f64 = 0.25;
+/// Fewer launches of an arm may have been slow by chance.
+const LEAST_LAUNCHES: usize = 3;
+
+/// `head starts in 2.07 s, base in 0.07 s, which no check of this run judges (gate check --gate cold-start)`.
+pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    if checks.any(|check| check.metric.is_of_start()) {
+        return None;
+    }
+    let median = |arm| {
+        let launches = record.launches.iter().filter(|launch| launch.arm == arm);
+        let starts = launches.filter_map(|launch| {
+            let startup = &launch.startup;
+            Some(startup.ready_ns?.saturating_sub(startup.spawn_ns) as f64 / 1e9)
+        });
+        let starts: Vec<f64> = starts.collect();
+        stats::median(&starts).filter(|_| starts.len() >= LEAST_LAUNCHES)
+    };
+    let (base, head) = (median(Arm::Base)?, median(Arm::Head)?);
+    let of_starts = "cold-start";
+    let mut others = verdict.not_run.iter().flat_map(|(_, gates)| gates);
+    let command = match others.any(|gate| gate == of_starts) {
+        true => format!(" (gate check --gate {of_starts})"),
+        false => String::new(),
+    };
+    let unit = Metric::Ready.unit();
+    (head > SLOWER * base && head - base > SLOWER_S).then(|| {
+        format!(
+            "head starts in {}, base in {}, which no check of this run judges{command}",
+            numbers::value(1e3 * head, unit),
+            numbers::value(1e3 * base, unit)
+        )
+    })
+}
 
 /// `not run: cold-start, users (gate check --profile full)`; `None` where profiles name no others.
 pub fn not_run(verdict: &RunVerdict) -> Option<String> {

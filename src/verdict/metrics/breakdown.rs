@@ -100,7 +100,7 @@ pub fn facets(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet
         return Vec::new();
     }
     let mut found = Vec::new();
-    if is_of_start(check.metric) {
+    if check.metric.is_of_start() {
         found.extend(of_start(check, workload, launch));
     }
     let requests = Requests::of(check, workload, launch);
@@ -139,17 +139,6 @@ pub fn facets(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet
             .filter_map(|(facet, value)| Some((facet, value?))),
     );
     found
-}
-
-fn is_of_start(metric: Metric) -> bool {
-    matches!(
-        metric,
-        Metric::PortOpen
-            | Metric::Ready
-            | Metric::FirstToken
-            | Metric::FirstResponse
-            | Metric::Stage
-    )
 }
 
 fn of_start(check: &Check, workload: &Workload, launch: &Launch) -> Vec<(Facet, f64)> {

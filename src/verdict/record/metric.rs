@@ -154,6 +154,12 @@ impl Metric {
         self.facts().unit
     }
 
+    /// Of an engine's start, and not of requests after it.
+    pub fn is_of_start(self) -> bool {
+        use Metric::{FirstResponse, FirstToken, PortOpen, Ready, Stage};
+        matches!(self, PortOpen | Ready | FirstToken | FirstResponse | Stage)
+    }
+
     pub fn kind(self) -> MetricKind {
         self.facts().kind
     }

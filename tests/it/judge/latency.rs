@@ -356,6 +356,37 @@ fn a_pass_shows_the_numbers_that_decided_it() {
     );
 }
 
+/// The start of each launch is known, whether a gate judges it or not.
+#[test]
+fn a_pass_tells_that_head_starts_later_where_no_check_judges_that() {
+    let said = |head_ms: u64, launches: u32, plan: &Plan| {
+        let mut session = interleaved(tpot_blocks(launches, 0.0, 0.003));
+        for launch in &mut session.launches {
+            let ms = if launch.arm == Arm::Head { head_ms } else { 70 };
+            launch.startup.ready_ns = Some(launch.startup.spawn_ns + 1_000_000 * ms);
+        }
+        session.inputs = vec![Input {
+            path: "gates/gate.toml".into(),
+            text: "[profile.full]\ngates = [\"cold-start\"]".into(),
+        }];
+        let verdict = judge(plan, &session);
+        fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
+    };
+    let told = "head starts in 2070 ms, base in 70 ms, which no check of this run judges (gate check --gate cold-start)";
+    let slow = said(2_070, 4, &tpot_plan());
+    assert!(slow.contains(told), "{slow}");
+    for same in [70, 300] {
+        let same = said(same, 4, &tpot_plan());
+        assert!(!same.contains("head starts in"), "{same}");
+    }
+    let mut judged = tpot_plan();
+    let ceiling = Rule::Ceiling { limit: 60_000.0 };
+    let ready = check("ready", Metric::Ready, Statistic::Median, ceiling);
+    judged.gates[0].checks.push(ready);
+    let judged = said(2_070, 4, &judged);
+    assert!(!judged.contains("head starts in"), "{judged}");
+}
+
 #[test]
 fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
     let said = |profiles: &str| {

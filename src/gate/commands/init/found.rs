@@ -34,6 +34,12 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("transformers", "transformers"),
 ];
 
+/// The ports that are tried where none is named.
+pub fn usual_ports() -> String {
+    let ports = PORTS.map(|port| port.to_string());
+    format!("port {}", ports.join(", "))
+}
+
 /// A server that runs on this machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {

@@ -184,7 +184,10 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let named = args.model.as_deref();
     let of_preset = running.filter(|_| name != CUSTOM);
     let steps = [
-        Some(notes::review(config.contains("FILL"))),
+        Some(notes::review(
+            config.contains("FILL"),
+            Some(running.is_some()),
+        )),
         (running.is_none() && named.is_none()).then(|| notes::example(preset)),
         running.and_then(|it| notes::other_model(it, named)),
         of_preset.and_then(|it| notes::left_out(&it.seen.command, config)),
@@ -269,7 +272,7 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
         }
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
-            steps.push(notes::review(preset.name == CUSTOM));
+            steps.push(notes::review(preset.name == CUSTOM, None));
             if args.model.is_none() {
                 steps.push(notes::example(preset));
             }

@@ -1,6 +1,6 @@
 //! Messages of `gate init`: the engine that it found, and the steps that remain.
 
-use super::found::Found;
+use super::found::{self, Found};
 use crate::presets::{CUSTOM, Preset, Seen};
 
 pub const CONFIG: &str = "gates/gate.toml";
@@ -106,14 +106,23 @@ pub fn example(preset: Preset<'_>) -> String {
     )
 }
 
-/// The step for the gate file as a whole.
-pub fn review(is_incomplete: bool) -> String {
-    match is_incomplete {
-        true => format!(
-            "complete the lines marked FILL IN in {CONFIG}; or remove gates/, start your engine, and let `gate init --port \
-             PORT` fill them in"
+/// The step for the gate file as a whole. `found`: whether a server was, where one was looked for.
+pub fn review(is_incomplete: bool, found: Option<bool>) -> String {
+    if !is_incomplete {
+        return format!("read {CONFIG}: its comments explain each setting");
+    }
+    let complete = format!("complete the lines marked FILL IN in {CONFIG}");
+    let again = "let `gate init --port PORT` fill them in";
+    match found {
+        Some(true) => format!(
+            "{complete}, which the server's command does not tell; or remove gates/, start it with its port in the command \
+             (`--port 9000`), and {again}"
         ),
-        false => format!("read {CONFIG}: its comments explain each setting"),
+        Some(false) => format!(
+            "{complete}; or remove gates/, start your engine, and {again}: no server answered on {}",
+            found::usual_ports()
+        ),
+        None => format!("{complete}; or remove gates/, start your engine, and {again}"),
     }
 }
 

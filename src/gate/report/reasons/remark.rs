@@ -132,8 +132,8 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             signed_percents(*change, *interval)
         ),
         Remark::EndsLater { ttft_ms, e2e_ms } => format!(
-            "answers end later although their tokens come as fast: E2E {} → {} ms, TTFT {} → {} ms; judge e2e or ttft \
-             too",
+            "answers end later although their tokens come as fast: E2E {} → {} ms, TTFT {} → {} ms; a check of e2e or ttft \
+             judges that",
             number(e2e_ms.0),
             number(e2e_ms.1),
             number(ttft_ms.0),
