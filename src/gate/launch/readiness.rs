@@ -40,8 +40,17 @@ const CONNECT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
     pub said: String,
+    /// How long such answers may go on; `None`: until the deadline.
+    pub patience: Option<Patience>,
+}
+
+/// When waiting for an engine is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
     /// Waiting does not help.
-    pub is_hopeless: bool,
+    Hopeless,
+    /// After this time.
+    For(Duration),
 }
 
 /// Why an engine never became ready.
@@ -157,8 +166,14 @@ where
                 Ok(Ok(())) => {}
                 Ok(Err(answer)) => {
                     let before = given_up;
-                    given_up = answer.is_hopeless.then(|| {
-                        before.unwrap_or_else(|| Instant::now() + patience(process, address))
+                    given_up = answer.patience.map(|patience| {
+                        before.unwrap_or_else(|| {
+                            Instant::now()
+                                + match patience {
+                                    Patience::Hopeless => of_hopeless(process, address),
+                                    Patience::For(time) => time,
+                                }
+                        })
                     });
                     said = Some(answer.said);
                 }
@@ -187,7 +202,7 @@ where
 }
 
 /// How long probes of `address` may find that waiting does not help.
-fn patience(process: &Process, address: SocketAddr) -> Duration {
+fn of_hopeless(process: &Process, address: SocketAddr) -> Duration {
     match ports(process).contains(&address.port()) {
         true => PATIENCE_AT_ITS_PORT,
         false => PATIENCE,
@@ -221,15 +236,15 @@ fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NotReady, StartError, await_ready};
+    use super::{NotReady, Patience, StartError, await_ready};
     use crate::launch::{Process, Start};
     use std::cell::Cell;
     use std::net::TcpListener;
     use std::time::Duration;
 
     /// Why an engine of this command is not ready, at a port that somebody else holds: its first probe is answered by an
-    /// error, and no other one at all.
-    fn probed(command: &[&str], within: Duration) -> StartError {
+    /// error, and no other one at all, or all are where there is a patience.
+    fn probed(command: &[&str], within: Duration, patience: Option<Patience>) -> StartError {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -251,30 +266,33 @@ mod tests {
             let asked = &asked;
             let probe = || async move {
                 asked.set(asked.get() + 1);
-                match asked.get() {
-                    1 => Err(NotReady {
-                        said: "the worker is dead".to_owned(),
-                        is_hopeless: false,
-                    }),
-                    _ => std::future::pending().await,
+                if asked.get() > 1 && patience.is_none() {
+                    std::future::pending::<()>().await;
                 }
+                Err(NotReady {
+                    said: "the worker is dead".to_owned(),
+                    patience,
+                })
             };
             await_ready(&mut process, address, within, probe, |_| ()).await
         });
         error.err().unwrap()
     }
 
-    /// The deadline cuts off a probe that hangs; what the engine said before is not lost. One test: the end of a process takes
-    /// with it all that this one started.
+    /// One test: the end of a process takes with it all that this one started.
     #[test]
-    fn a_probe_that_hangs_hides_neither_an_earlier_answer_nor_the_engines_end() {
-        let error = probed(&["sleep", "60"], Duration::from_secs(1));
+    fn waiting_ends_with_the_deadline_the_engine_or_the_patience() {
+        // A probe that hangs does not hide what the engine said before.
+        let error = probed(&["sleep", "60"], Duration::from_secs(1), None);
         assert!(
             error.detail.ends_with("the worker is dead"),
             "{}",
             error.detail
         );
-        let error = probed(&["sh", "-c", "sleep 0.2; exit 7"], Duration::MAX);
+        let patience = Some(Patience::For(Duration::from_millis(200)));
+        let error = probed(&["sleep", "60"], Duration::MAX, patience);
+        assert_eq!(error.detail, "the worker is dead");
+        let error = probed(&["sh", "-c", "sleep 0.2; exit 7"], Duration::MAX, None);
         assert!(error.ended);
         assert_eq!(error.detail, "the engine exited (exit status: 7)");
     }

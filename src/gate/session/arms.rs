@@ -173,7 +173,6 @@ impl Arms {
     pub fn foreign_settings(&self, arm: Arm, root: &Path) -> Vec<String> {
         let commit = self.builds.iter().find(|build| build.arm == arm);
         let commit = commit.and_then(|build| build.commit.as_deref());
-        let repository = Repository::open(root).ok();
         let of_arm = self.foreign.iter().filter(|(of, _)| *of == arm);
         let files = of_arm.flat_map(|(_, files)| files);
         let is_around =
@@ -185,10 +184,8 @@ impl Arms {
             }
             let is_toolchain =
                 path.ends_with("rust-toolchain.toml") || path.ends_with("rust-toolchain");
-            let has_own = || {
-                let both = repository.as_ref().zip(commit);
-                both.is_some_and(|(repository, commit)| repository.has(commit, path))
-            };
+            let has = |commit| Repository::open(root).is_ok_and(|it| it.has(commit, path));
+            let has_own = || commit.is_some_and(has);
             is_toolchain && is_around(folder) && !has_own()
         };
         let read = files.filter(|(_, path)| path.exists() && is_read(path));

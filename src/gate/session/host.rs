@@ -3,7 +3,8 @@
 use super::arms::{Arms, filled, made_of, own_modules};
 use super::{Error, Event};
 use crate::launch::{
-    self, NotReady, Process, Start, StartError, TreeFiles, Workspace, await_ready, free_port,
+    self, NotReady, Patience, Process, Start, StartError, TreeFiles, Workspace, await_ready,
+    free_port,
 };
 use crate::measure::{Configuration, Host, Started};
 use client::ProbeError;
@@ -38,6 +39,8 @@ pub struct ArmHost<'a> {
     pub starting: RefCell<Option<(Arm, String)>>,
     /// Whether a line said that inotify failed.
     is_unwatched: Cell<bool>,
+    /// The longest time so far from an engine's open port to its first token.
+    answered_after: Cell<Option<Duration>>,
 }
 
 impl<'a> ArmHost<'a> {
@@ -68,6 +71,7 @@ impl<'a> ArmHost<'a> {
             running: Vec::new(),
             starting: RefCell::default(),
             is_unwatched: Cell::default(),
+            answered_after: Cell::default(),
         })
     }
 }
@@ -201,12 +205,15 @@ impl ArmHost<'_> {
         let probe = || async {
             let probed = client::probe(&endpoint).await;
             probed.map_err(|error| {
-                let said = error.to_string();
+                let patience = patience(&error, self.answered_after.get());
+                let said = match patience {
+                    Some(Patience::For(_)) => format!(
+                        "it fails every request, though another engine of this session answered soon after it listened: {error}"
+                    ),
+                    _ => error.to_string(),
+                };
                 hear(&said);
-                NotReady {
-                    said,
-                    is_hopeless: matches!(error, ProbeError::OtherModel { .. }),
-                }
+                NotReady { said, patience }
             })
         };
         let within = self.engine.ready_timeout;
@@ -224,6 +231,9 @@ impl ArmHost<'_> {
                 return Ok(Err(error));
             }
         };
+        let answered = ready.ready - ready.port_open;
+        let longest = self.answered_after.get().unwrap_or_default().max(answered);
+        self.answered_after.set(Some(longest));
         let read = tree_files.map(TreeFiles::read).unwrap_or_default();
         let startup = Startup {
             spawn_ns: self.clock.ns(ready.spawned),
@@ -323,5 +333,49 @@ impl Host for ArmHost<'_> {
         };
         process.stop().await?;
         Ok(exit)
+    }
+}
+
+/// How long a starting engine may answer so, where another engine of the session was ready so long after it listened. One that
+/// fails every request meanwhile will not be ready. One that loads its model says so (503), or has no such route yet.
+fn patience(error: &ProbeError, others: Option<Duration>) -> Option<Patience> {
+    const LEAST: Duration = Duration::from_secs(60);
+    const TIMES: u32 = 10;
+    const LOADS: [u16; 5] = [404, 408, 425, 429, 503];
+    let fails = match error {
+        ProbeError::OtherModel { .. } => return Some(Patience::Hopeless),
+        ProbeError::Status { status, .. } => *status >= 400 && !LOADS.contains(status),
+        ProbeError::Broken(_) | ProbeError::NoToken(_) | ProbeError::Unreadable(_) => true,
+        ProbeError::Refused | ProbeError::Silent(_) => false,
+    };
+    let others = others.filter(|_| fails)?;
+    Some(Patience::For(LEAST.max(TIMES * others)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_fails_every_request_has_ten_times_as_long_as_another_one_took() {
+        let status = |status| ProbeError::Status {
+            status,
+            message: String::new(),
+        };
+        let broken = || ProbeError::Broken("closed".into());
+        let seconds = |s| Some(Duration::from_secs(s));
+        let waits = |s| Some(Patience::For(Duration::from_secs(s)));
+        for (error, others, expect) in [
+            (broken(), None, None),
+            (broken(), seconds(1), waits(60)),
+            (broken(), seconds(90), waits(900)),
+            (status(500), seconds(1), waits(60)),
+            (status(400), seconds(1), waits(60)),
+            (status(503), seconds(1), None),
+            (status(404), seconds(1), None),
+            (ProbeError::Refused, seconds(1), None),
+        ] {
+            assert_eq!(patience(&error, others), expect, "{error}");
+        }
     }
 }

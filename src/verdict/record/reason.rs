@@ -165,7 +165,11 @@ pub enum Facts {
         voids: Voids,
     },
     /// Requests that are void for another reason.
-    Untrusted(Voids),
+    /// `only_head`: base's requests of the workload were all sound.
+    Untrusted {
+        voids: Voids,
+        only_head: bool,
+    },
     /// One launch breaks the rule by itself.
     Launch {
         position: u32,

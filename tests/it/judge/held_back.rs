@@ -299,8 +299,8 @@ fn answers_that_end_later_at_the_same_pace_are_told() {
         let notes = notes(first(&got));
         notes.into_iter().find(|note| note.contains("end later"))
     };
-    let expect = "answers end later although their tokens come as fast: E2E 651.7 → 780 ms, TTFT 20 → 154 ms; judge e2e \
-                  or ttft too";
+    let expect = "answers end later although their tokens come as fast: E2E 651.7 → 780 ms, TTFT 20 → 154 ms; a check \
+                  of e2e or ttft judges that";
     assert_eq!(told(154.0, 9.9).as_deref(), Some(expect));
     // A slower prefill that hardly matters, an engine that is faster in both, and drafts that cost some TTFT.
     assert_eq!(told(30.0, 10.0), None);

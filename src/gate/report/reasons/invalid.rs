@@ -72,7 +72,14 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         ),
         Facts::Exits { base, head } => exits(check, reason.rule, base.as_ref(), head.as_ref()),
         Facts::Unanswered { arm, voids } => unanswered(check, reason.rule, *arm, voids),
-        Facts::Untrusted(voids) => format!("invalid requests: {}", listed(voids)),
+        Facts::Untrusted { voids, only_head } => {
+            let whose = if *only_head {
+                " of head, and none of base (see what head counts otherwise)"
+            } else {
+                ""
+            };
+            format!("invalid requests{whose}: {}", listed(voids))
+        }
         Facts::Launch {
             position,
             arm,

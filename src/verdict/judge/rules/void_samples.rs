@@ -45,7 +45,20 @@ fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts
 fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     let arms = view.arms().iter();
     let voids = arms.flat_map(|&arm| &view.of(arm).untrusted).copied();
-    invalid(RuleId::VoidSamples, Facts::Untrusted(counted(voids)?))
+    untrusted_in(view, voids)
+}
+
+fn untrusted_in<'a>(
+    view: &View<'_, 'a>,
+    voids: impl Iterator<Item = (&'a Launch, &'a Sample)>,
+) -> Option<Finding> {
+    let base = view.of(Arm::Base);
+    let is_base_sound = !base.kept.is_empty() && base.untrusted.is_empty();
+    let facts = Facts::Untrusted {
+        voids: counted(voids)?,
+        only_head: is_base_sound && base.unanswered.is_empty(),
+    };
+    invalid(RuleId::VoidSamples, facts)
 }
 
 /// Cells of head whose tokens do not add up where base's answer is valid: head may have computed another prompt, or less.
@@ -67,10 +80,7 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     });
     match fails_for_sure(view) {
         true => None,
-        false => invalid(
-            RuleId::VoidSamples,
-            Facts::Untrusted(counted(voids.into_iter())?),
-        ),
+        false => untrusted_in(view, voids.into_iter()),
     }
 }
 
@@ -92,13 +102,10 @@ fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
     let base = view.of(Arm::Base);
     let mut voids = [base.unanswered.as_slice(), &base.untrusted].concat();
     voids.retain(|(_, sample)| sample.phase == Phase::Measured);
-    match counted(voids.into_iter()) {
-        Some(voids) => invalid(RuleId::VoidSamples, Facts::Untrusted(voids)),
-        None => {
-            let base = Some(base.failed.and_then(session::failed)?);
-            invalid(RuleId::LaunchFailed, Facts::Exits { base, head: None })
-        }
-    }
+    untrusted_in(view, voids.into_iter()).or_else(|| {
+        let base = Some(base.failed.and_then(session::failed)?);
+        invalid(RuleId::LaunchFailed, Facts::Exits { base, head: None })
+    })
 }
 
 /// Whether what was measured breaks the check's ceiling, whatever the rest is.
