@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where the engine itself listens, and no other server answers in its place.
 const PATIENCE_AT_ITS_PORT: Duration = Duration::from_secs(2);
 
-/// If an engine has not opened its port after this time, its other ports are named.
+/// If an engine is not ready after this time, it is said why; of one that has not opened its port, its other ports.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
@@ -115,14 +115,14 @@ async fn is_open(address: SocketAddr) -> bool {
 }
 
 /// Waits until `probe` says that a token was generated, or the engine ends. The last error of a probe is shown if time runs
-/// out, or if probes have found for some seconds that waiting does not help. `elsewhere` is called once with the other ports
-/// that the engine listens on, if nothing listens on `address` after `LOOK`.
+/// out, or if probes have found for some seconds that waiting does not help. `hear` is told once, after `LOOK`, what the
+/// engine has answered so far, or on which other ports it listens.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,
     within: Duration,
     probe: F,
-    elsewhere: impl Fn(&str),
+    hear: impl Fn(&str),
 ) -> Result<Ready, StartError>
 where
     F: Fn() -> Fut,
@@ -181,10 +181,14 @@ where
                 Err(_) => {}
             }
         }
-        if port_open.is_none() && !is_told && spawned.elapsed() >= LOOK {
+        if !is_told && spawned.elapsed() >= LOOK {
             is_told = true;
-            if let Some(closed) = closed_but_for(process, address) {
-                elsewhere(&closed);
+            let heard = match (port_open, &said) {
+                (None, _) => closed_but_for(process, address),
+                (Some(_), said) => said.as_ref().map(|said| format!("no token so far: {said}")),
+            };
+            if let Some(heard) = heard {
+                hear(&heard);
             }
         }
         sleep(pause(spawned.elapsed())).await;

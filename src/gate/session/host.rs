@@ -217,12 +217,12 @@ impl ArmHost<'_> {
             })
         };
         let within = self.engine.ready_timeout;
-        let elsewhere = |said: &str| {
+        let tell = |said: &str| {
             hear(said);
             let line = format!("{}: {said}", arm.name());
             (self.on_event)(Event::Step { line });
         };
-        let ready = await_ready(&mut process, address, within, probe, elsewhere).await;
+        let ready = await_ready(&mut process, address, within, probe, tell).await;
         self.starting.take();
         let ready = match ready {
             Ok(ready) => ready,
