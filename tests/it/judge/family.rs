@@ -59,6 +59,16 @@ fn a_failure_ends_the_run_and_the_open_checks_say_so() {
         "{}",
         summary(&got)
     );
+    // A gate of its own can be measured by itself.
+    let mut other = two.gates[0].clone();
+    other.name = "other".into();
+    other.checks = vec![two.gates[0].checks.pop().unwrap()];
+    other.checks[0].id = "other/ceiling".into();
+    two.gates.push(other);
+    let got = judge(&two, &interleaved(tpot_blocks(4, 0.0, 0.02)));
+    let open = sentence(first(&got));
+    let alone = "since other/ceiling failed and decides the run (`gate check --gate gate` measures gate alone)";
+    assert!(open.ends_with(alone), "{open}");
 }
 
 /// An invalid check ends no run: the header says what ended it.

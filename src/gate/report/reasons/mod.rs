@@ -74,7 +74,9 @@ fn of(check: &CheckVerdict, reason: &Reason) -> String {
             tested::share_against(check, *limit, *is_broken, *cases) + &tested::for_example(remarks)
         }
         Facts::Tested(tested) => tested::by_test(check, tested),
-        Facts::Open { before, ended } => format!("{}; {}", of(check, before), how_it_ended(ended)),
+        Facts::Open { before, ended } => {
+            format!("{}; {}", of(check, before), how_it_ended(check, ended))
+        }
         Facts::WaiverExpired { was, before } => waiver_expired(check, *was, before),
         _ => invalid::sentence(check, reason),
     }
@@ -180,10 +182,18 @@ fn launches(check: &CheckVerdict) -> String {
     }
 }
 
-fn how_it_ended(ended: &Ended) -> String {
+fn how_it_ended(check: &CheckVerdict, ended: &Ended) -> String {
     match ended {
         // True also of a run that its budget or a signal ended.
-        Ended::Failed { check } => format!("left open, since {check} failed and decides the run"),
+        Ended::Failed { check: failed } => {
+            let gate = |id: &str| id.split('/').next().unwrap_or_default().to_owned();
+            let own = gate(&check.id);
+            let alone = match gate(failed) == own {
+                true => String::new(),
+                false => format!(" (`gate check --gate {own}` measures {own} alone)"),
+            };
+            format!("left open, since {failed} failed and decides the run{alone}")
+        }
         Ended::EngineFailed { detail } => format!("the session ended: {detail}"),
         Ended::Budget {
             blocks,
