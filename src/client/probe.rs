@@ -62,29 +62,33 @@ pub async fn probe(endpoint: &Endpoint) -> Result<(), ProbeError> {
     let Err(ProbeError::Status { status: 404, .. }) = &asked else {
         return asked;
     };
-    let Ok(models) = scrape(endpoint, MODELS).await else {
-        return asked;
-    };
-    match served(&models) {
-        names if names.is_empty() || names.contains(&endpoint.model) => asked,
-        names => asked.map_err(|refusal| {
-            let shown: Vec<String> = names
-                .iter()
-                .take(SHOWN)
-                .map(|name| format!("`{}`", brief(name)))
-                .collect();
-            let more = if names.len() > SHOWN {
-                " and others"
-            } else {
-                ""
-            };
-            ProbeError::OtherModel {
-                model: endpoint.model.clone(),
-                served: shown.join(", ") + more,
-                answer: refusal.to_string(),
-            }
+    match other_models(endpoint).await {
+        None => asked,
+        Some(served) => asked.map_err(|refusal| ProbeError::OtherModel {
+            model: endpoint.model.clone(),
+            served,
+            answer: refusal.to_string(),
         }),
     }
+}
+
+/// Names of the models that are served, in backquotes; `None` where the endpoint's is among them, or they are not told.
+pub async fn other_models(endpoint: &Endpoint) -> Option<String> {
+    let names = served(&scrape(endpoint, MODELS).await.ok()?);
+    if names.is_empty() || names.contains(&endpoint.model) {
+        return None;
+    }
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{}`", brief(name)))
+        .collect();
+    let more = if names.len() > SHOWN {
+        " and others"
+    } else {
+        ""
+    };
+    Some(shown.join(", ") + more)
 }
 
 /// The names in a list of models.

@@ -39,6 +39,8 @@ pub struct ArmHost<'a> {
     pub starting: RefCell<Option<(Arm, String)>>,
     /// Whether a line said that inotify failed.
     is_unwatched: Cell<bool>,
+    /// Whether the engine was asked for its list of models.
+    has_asked_models: Cell<bool>,
     /// The longest time so far from an engine's open port to its first token.
     answered_after: Cell<Option<Duration>>,
 }
@@ -71,6 +73,7 @@ impl<'a> ArmHost<'a> {
             running: Vec::new(),
             starting: RefCell::default(),
             is_unwatched: Cell::default(),
+            has_asked_models: Cell::default(),
             answered_after: Cell::default(),
         })
     }
@@ -147,6 +150,22 @@ impl ArmHost<'_> {
         Some(format!(
             "launch {position} ({arm}) had generated no token yet: {heard}"
         ))
+    }
+
+    /// Says once that the engine answers for a model's name that it does not list.
+    async fn tell_other_models(&self, endpoint: &client::Endpoint) {
+        const LONGEST: Duration = Duration::from_secs(1);
+        if self.has_asked_models.replace(true) {
+            return;
+        }
+        let listed = tokio::time::timeout(LONGEST, client::other_models(endpoint)).await;
+        if let Ok(Some(served)) = listed {
+            let model = &endpoint.model;
+            let line = format!(
+                "the engine lists {served}, and answers for `{model}` all the same: is that engine.model?"
+            );
+            (self.on_event)(Event::Step { line });
+        }
     }
 
     /// Watches the files that are not the arm's.
@@ -244,6 +263,7 @@ impl ArmHost<'_> {
             stages: Vec::new(),
             tree_files: [read, self.arms.foreign_settings(arm, self.root)].concat(),
         };
+        self.tell_other_models(&endpoint).await;
         let pid = Some(process.pid());
         self.running.push(process);
         Ok(Ok(Started {

@@ -54,6 +54,33 @@ async fn ready_is_a_generated_token() {
     );
 }
 
+/// Many servers answer whatever model a request names.
+#[tokio::test]
+async fn a_model_that_is_not_listed_is_told_by_those_that_are() {
+    let listed = |ids: &[&str]| {
+        let ids = ids.iter().map(|id| format!("{{\"id\":\"{id}\"}}"));
+        format!("{{\"data\":[{}]}}", ids.collect::<Vec<_>>().join(","))
+    };
+    let told = async |list: String| {
+        let server = Server::start(move |_, request| match request.path.as_str() {
+            "/v1/models" => answer("200 OK", &list),
+            _ => answer("404 Not Found", ""),
+        })
+        .await;
+        let asked = Endpoint {
+            model: "mine".into(),
+            ..endpoint(server.address)
+        };
+        client::other_models(&asked).await
+    };
+    assert_eq!(told(listed(&["a", "mine"])).await, None);
+    assert_eq!(told(listed(&[])).await, None);
+    assert_eq!(told("no list".into()).await, None);
+    assert_eq!(told(listed(&["a"])).await.as_deref(), Some("`a`"));
+    let many = told(listed(&["a", "b", "c", "d"])).await;
+    assert_eq!(many.as_deref(), Some("`a`, `b`, `c` and others"));
+}
+
 #[tokio::test]
 async fn metrics_are_fetched_as_text() {
     let server = Server::start(|_, request| match request.path.as_str() {
