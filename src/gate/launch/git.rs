@@ -159,7 +159,7 @@ impl Repository {
     /// Main's commit to compare with: the merge-base of `head` with `base`, with the branch that a pull request's job is
     /// for, or with the default branch.
     pub fn base_commit(&self, head: &str, base: Option<&str>) -> Result<String, GitError> {
-        let target = std::env::var(PULL_INTO).ok().filter(|it| !it.is_empty());
+        let target = self.pull_into();
         let (name, commit) = match (base, target) {
             (Some(name), _) => (name.to_owned(), self.commit(name)?),
             (None, Some(branch)) => {
@@ -171,6 +171,18 @@ impl Repository {
         };
         self.git(&["merge-base", head, &commit])
             .map_err(|_| GitError::Unrelated(name))
+    }
+
+    /// The branch that this job's pull request is for, where it is one of this repository: a workflow may check out others.
+    fn pull_into(&self) -> Option<String> {
+        let variable = |name| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let (branch, repository) = (variable(PULL_INTO)?, variable("GITHUB_REPOSITORY")?);
+        let origin = self.git(&["remote", "get-url", "origin"]).ok()?;
+        let path = origin.trim_end_matches('/').trim_end_matches(".git");
+        let is_its = path
+            .to_ascii_lowercase()
+            .ends_with(&repository.to_ascii_lowercase());
+        is_its.then_some(branch)
     }
 
     /// True if git tracks a file of this name in any folder, or cannot be asked.

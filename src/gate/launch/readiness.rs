@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where the engine itself listens, and no other server answers in its place.
 const PATIENCE_AT_ITS_PORT: Duration = Duration::from_secs(2);
 
-/// If an engine is not ready after this time, it is said why; of one that has not opened its port, its other ports.
+/// After this time a line says why an engine is not ready; if its port is still closed, which other ports it listens on.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
@@ -90,7 +90,7 @@ impl StartError {
         let why = match is_another {
             true => format!(
                 "; its log says that an address is in use, and port {port}, which it was given, is free: does `serve` hand \
-                 `{{port}}` to the server?"
+                 `{{port}}` to the server, or is another of its ports taken?"
             ),
             false => String::new(),
         };
@@ -151,7 +151,7 @@ where
             let answered = tokio::select! {
                 answered = timeout(left, probe()) => answered,
                 // Whoever holds its port may never answer.
-                _ = process.wait(left) => continue,
+                Ok(Some(_)) = process.wait(left) => continue,
             };
             match answered {
                 // Somebody else may have taken the port and answer there.
@@ -182,12 +182,12 @@ where
             }
         }
         if !is_told && spawned.elapsed() >= LOOK {
-            is_told = true;
             let heard = match (port_open, &said) {
                 (None, _) => closed_but_for(process, address),
-                (Some(_), said) => said.as_ref().map(|said| format!("no token so far: {said}")),
+                (Some(_), said) => said.clone(),
             };
             if let Some(heard) = heard {
+                is_told = true;
                 hear(&heard);
             }
         }
@@ -246,8 +246,8 @@ mod tests {
     use std::net::TcpListener;
     use std::time::Duration;
 
-    /// Why an engine of this command is not ready, at a port that somebody else holds: its first probe is answered by an
-    /// error, and no other one at all, or all are where there is a patience.
+    /// Why an engine of this command is not ready, at a port that somebody else holds: its first probe gets an error;
+    /// later ones get no answer, unless there is a patience.
     fn probed(command: &[&str], within: Duration, patience: Option<Patience>) -> StartError {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,4 +1,4 @@
-//! Gates of a project's profiles that a run left out: a pass says nothing about them. And what the run saw all the same.
+//! Gates of a project's profiles that a run left out: a pass says nothing about them. Also: a slower start that no check judged.
 
 use super::numbers;
 use verdict::record::{Arm, Metric, RunRecord, RunVerdict};

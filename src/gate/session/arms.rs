@@ -167,8 +167,8 @@ impl Arms {
         foreign.collect()
     }
 
-    /// Those of the working tree's settings that an arm's build read though they are not its commit's: a commit is built in a
-    /// folder of the tree, and Cargo joins the settings of all folders around a package; rustup takes the nearest toolchain
+    /// Settings of the working tree that an arm's build reads, and that differ from its commit: a commit is built in a folder
+    /// of the tree, and Cargo joins the settings of all folders around a package; rustup takes the nearest toolchain
     /// file (doc.rust-lang.org/cargo/reference/config.html, rust-lang.github.io/rustup/overrides.html).
     pub fn foreign_settings(&self, arm: Arm, root: &Path) -> Vec<String> {
         let commit = self.builds.iter().find(|build| build.arm == arm);
@@ -184,7 +184,11 @@ impl Arms {
             }
             let is_toolchain =
                 path.ends_with("rust-toolchain.toml") || path.ends_with("rust-toolchain");
-            let has = |commit| Repository::open(root).is_ok_and(|it| it.has(commit, path));
+            let names = ["rust-toolchain.toml", "rust-toolchain"];
+            let has = |commit| {
+                let paths = names.map(|name| path.with_file_name(name));
+                Repository::open(root).is_ok_and(|it| paths.iter().any(|path| it.has(commit, path)))
+            };
             let has_own = || commit.is_some_and(has);
             is_toolchain && is_around(folder) && !has_own()
         };

@@ -39,8 +39,10 @@ pub struct ArmHost<'a> {
     pub starting: RefCell<Option<(Arm, String)>>,
     /// Whether a line said that inotify failed.
     is_unwatched: Cell<bool>,
-    /// Whether the engine was asked for its list of models.
-    has_asked_models: Cell<bool>,
+    /// No engine has started yet.
+    is_first: bool,
+    /// The first engine, until it was asked for its list of models.
+    unasked: RefCell<Option<client::Endpoint>>,
     /// The longest time so far from an engine's open port to its first token.
     answered_after: Cell<Option<Duration>>,
 }
@@ -73,7 +75,8 @@ impl<'a> ArmHost<'a> {
             running: Vec::new(),
             starting: RefCell::default(),
             is_unwatched: Cell::default(),
-            has_asked_models: Cell::default(),
+            is_first: true,
+            unasked: RefCell::default(),
             answered_after: Cell::default(),
         })
     }
@@ -152,17 +155,14 @@ impl ArmHost<'_> {
         ))
     }
 
-    /// Says once that the engine answers for a model's name that it does not list.
+    /// Says that the first engine answers for a model's name that it does not list. Asked at its end, where no time is taken.
     async fn tell_other_models(&self, endpoint: &client::Endpoint) {
         const LONGEST: Duration = Duration::from_secs(1);
-        if self.has_asked_models.replace(true) {
-            return;
-        }
         let listed = tokio::time::timeout(LONGEST, client::other_models(endpoint)).await;
         if let Ok(Some(served)) = listed {
             let model = &endpoint.model;
             let line = format!(
-                "the engine lists {served}, and answers for `{model}` all the same: is that engine.model?"
+                "the engine answers for `{model}` (engine.model), which its /v1/models does not list; it lists {served}"
             );
             (self.on_event)(Event::Step { line });
         }
@@ -227,7 +227,7 @@ impl ArmHost<'_> {
                 let patience = patience(&error, self.answered_after.get());
                 let said = match patience {
                     Some(Patience::For(_)) => format!(
-                        "it fails every request, though another engine of this session answered soon after it listened: {error}"
+                        "every request fails, and an earlier launch answered soon after its port was open: {error}"
                     ),
                     _ => error.to_string(),
                 };
@@ -263,7 +263,10 @@ impl ArmHost<'_> {
             stages: Vec::new(),
             tree_files: [read, self.arms.foreign_settings(arm, self.root)].concat(),
         };
-        self.tell_other_models(&endpoint).await;
+        if self.is_first {
+            self.unasked.replace(Some(endpoint.clone()));
+            self.is_first = false;
+        }
         let pid = Some(process.pid());
         self.running.push(process);
         Ok(Ok(Started {
@@ -335,6 +338,10 @@ impl Host for ArmHost<'_> {
         let Some(mut process) = self.running.pop() else {
             return Ok(Exit::Stopped);
         };
+        let unasked = self.unasked.take().filter(|_| silent.is_none());
+        if let Some(first) = unasked {
+            self.tell_other_models(&first).await;
+        }
         // A process that is gone explains a silence better than the silence does.
         let ended = match silent {
             Some(_) => process.wait(LAST_BREATH).await.ok().flatten(),
@@ -359,7 +366,7 @@ impl Host for ArmHost<'_> {
 /// How long a starting engine may answer so, where another engine of the session was ready so long after it listened. One that
 /// fails every request meanwhile will not be ready. One that loads its model says so (503), or has no such route yet.
 fn patience(error: &ProbeError, others: Option<Duration>) -> Option<Patience> {
-    const LEAST: Duration = Duration::from_secs(60);
+    const LEAST: Duration = Duration::from_secs(180);
     const TIMES: u32 = 10;
     const LOADS: [u16; 5] = [404, 408, 425, 429, 503];
     let fails = match error {
@@ -387,10 +394,10 @@ mod tests {
         let waits = |s| Some(Patience::For(Duration::from_secs(s)));
         for (error, others, expect) in [
             (broken(), None, None),
-            (broken(), seconds(1), waits(60)),
+            (broken(), seconds(1), waits(180)),
             (broken(), seconds(90), waits(900)),
-            (status(500), seconds(1), waits(60)),
-            (status(400), seconds(1), waits(60)),
+            (status(500), seconds(1), waits(180)),
+            (status(400), seconds(1), waits(180)),
             (status(503), seconds(1), None),
             (status(404), seconds(1), None),
             (ProbeError::Refused, seconds(1), None),

@@ -45,6 +45,8 @@ pub struct Evidence<'a> {
     pub other: OtherAnswers,
     /// Requests that the engine did not answer, and others that measured nothing.
     pub unanswered: Vec<(&'a Launch, &'a Sample)>,
+    /// Of other parts of the workload, where base answered them.
+    pub lost_elsewhere: Vec<(&'a Launch, &'a Sample)>,
     pub untrusted: Vec<(&'a Launch, &'a Sample)>,
     /// For each rule on a launch by itself, the first launch that breaks it.
     broken: Vec<Option<Finding>>,
@@ -70,6 +72,8 @@ impl<'a> Evidence<'a> {
         let with_launch = |s: &&'a Sample| (launch, *s);
         self.unanswered
             .extend(answers.unanswered.iter().map(with_launch));
+        self.lost_elsewhere
+            .extend(answers.lost_elsewhere.iter().map(with_launch));
         self.untrusted
             .extend(answers.untrusted.iter().map(with_launch));
         let mut measure = launch_view.measure;

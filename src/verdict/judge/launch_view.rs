@@ -42,9 +42,10 @@ pub struct LaunchAnswers<'a> {
     requests: Requests<'a>,
     /// Measured ones, void or not.
     pub sent: usize,
-    /// Those that the engine failed to answer, warm-up included: it was asked. Also of other parts of the workload, where
-    /// base answered them.
+    /// Those that the engine failed to answer, warm-up included: it was asked.
     pub unanswered: Vec<&'a Sample>,
+    /// [`Requests::lost_elsewhere`].
+    pub lost_elsewhere: Vec<&'a Sample>,
     /// Measured ones that are void by another rule.
     pub untrusted: Vec<&'a Sample>,
     /// Wrong ones, beside what their prompts got alone or in base.
@@ -73,13 +74,13 @@ impl<'a> LaunchAnswers<'a> {
                 _ => {}
             }
         }
-        unanswered.extend(requests.lost_elsewhere());
         let measured = |s: &&&Sample| s.phase == Phase::Measured;
         Self {
             sent: requests.all.iter().filter(measured).count(),
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
+            lost_elsewhere: requests.lost_elsewhere(),
             requests,
             unanswered,
             untrusted,

@@ -130,7 +130,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Whether head is held against base's launches, by them alone or beside others of its own.
+    /// Whether head is held against base's launches, alone or beside head's own answers.
     pub fn reads_base(&self) -> bool {
         self.needs_base() || self.check.metric == Metric::AnswerMismatches
     }
@@ -143,7 +143,7 @@ impl<'a> Case<'a> {
         let has_base = record.comparison.arms().contains(&Arm::Base);
         let is_earlier = |other: &Launch| other.block <= launch.block;
         let is_twin = |other: &&Launch| other.arm == Arm::Base && other.is_alike(launch);
-        let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.reads_base();
+        let of_head = launch.arm == Arm::Head && launch.exit.is_clean() && self.needs_base();
         let may_await = of_head && is_cut && has_base && !block.launches.iter().any(is_twin);
         may_await && record.launches.iter().all(is_earlier)
     }

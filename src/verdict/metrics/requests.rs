@@ -63,7 +63,7 @@ impl<'a> Requests<'a> {
         pairs.collect()
     }
 
-    /// Requests of the workload outside of this part that base answered and this launch did not: no check may read them.
+    /// Requests of the workload outside of this part that base answered and this launch did not: perhaps no check reads them.
     pub fn lost_elsewhere(&self) -> Vec<&'a Sample> {
         let mine = |s: &&Sample| s.workload == self.workload.id && !is_in_part(self.part, s);
         let is_lost = |s: &&Sample| {

@@ -231,6 +231,6 @@ fn settings_of_the_working_tree_that_a_commit_was_built_with_are_no_pass() {
     assert!(!passed.contains(".cargo"), "{passed}");
     settings("[profile.release]\nlto = \"off\"\n");
     let said = reason(3);
-    let part = "base's build read `.cargo/config.toml` of the working tree too";
+    let part = "base's build also took `.cargo/config.toml` from the working tree";
     assert!(said.contains(part), "{said}");
 }

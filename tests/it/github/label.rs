@@ -416,8 +416,14 @@ fn the_default_branch_is_found_whatever_its_name() {
     // A pull request's job names the branch that it is for, which need not be the default one.
     let into = |branch: &str| {
         let mut shown = project.command(&["github", "label", "--diff"]);
-        Ended::of(&shown.env("GITHUB_BASE_REF", branch).output().unwrap())
+        shown.env("GITHUB_BASE_REF", branch);
+        shown.env("GITHUB_REPOSITORY", "Owner/engine");
+        Ended::of(&shown.output().unwrap())
     };
+    // Of another repository's pull request it says nothing.
+    assert!(into("release").expect(0).stdout.contains("  flags\n"));
+    let origin = "https://github.com/owner/engine.git";
+    project.git(&["remote", "add", "origin", origin]);
     into("release")
         .expect(2)
         .says(&["origin/release", "fetch-depth: 0"]);

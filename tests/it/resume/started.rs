@@ -41,6 +41,7 @@ fn an_engine_that_only_says_that_its_port_is_taken_has_failed() {
     let record = interrupt(&project, 0);
     assert_eq!(launches(&record)[0]["exit"]["how"], "never-ready");
     let detail = launches(&record)[0]["exit"]["detail"].as_str().unwrap();
-    let asked = "is free: does `serve` hand `{port}` to the server?";
+    let asked =
+        "is free: does `serve` hand `{port}` to the server, or is another of its ports taken?";
     assert!(detail.ends_with(asked), "{detail}");
 }

@@ -82,9 +82,19 @@ pub async fn post(
     remarks: &mut Vec<String>,
 ) -> Posted {
     let mut posted = Posted::default();
-    if let Some(why) = keeps_silent(client, options, &config.name, moved_to).await {
-        remarks.push(why);
-        return posted;
+    match keeps_silent(client, options, &config.name, moved_to).await {
+        Ok(None) => {}
+        Ok(Some(why)) => {
+            remarks.push(why);
+            return posted;
+        }
+        Err(error) => {
+            posted.is_missing = true;
+            remarks.push(format!(
+                "nothing is said, since what was said before could not be read: {error}"
+            ));
+            return posted;
+        }
     }
     // The comment is about the pull request's own head.
     if options.wants_comment && !options.is_queued {
@@ -112,26 +122,27 @@ async fn keeps_silent(
     options: &PublishOptions,
     name: &str,
     moved_to: Option<&str>,
-) -> Option<String> {
-    match (&options.subject, moved_to) {
+) -> Result<Option<String>, github::Error> {
+    Ok(match (&options.subject, moved_to) {
         // It satisfies a required check; the newer head's own event says what that one needs.
         (Subject::NotNeeded, Some(newer)) => Some(format!(
             "the head is {newer} by now: nothing is said of what an older one needs"
         )),
-        (Subject::NotNeeded, None) => stands_against(client, options, name).await,
+        (Subject::NotNeeded, None) => stands_against(client, options, name).await?,
         (Subject::Cancelled, _) if anothers(client, options, name).await.is_some() => Some(
             "another run of this commit goes on: nothing is said of the one that was ended".into(),
         ),
         // Somebody who may write started it by hand; that nobody else may is no news, and no verdict. That nothing
         // was needed was said of another branch or by other rules, and would satisfy a required check.
         (Subject::NotRun(_), _) => {
-            let said = anothers(client, options, name).await?;
-            (said.conclusion.as_deref() != Some("skipped")).then(|| {
+            let said = anothers(client, options, name).await;
+            let said = said.filter(|said| said.conclusion.as_deref() != Some("skipped"));
+            said.map(|_| {
                 "another run said something of this commit: that it may not run is not said".into()
             })
         }
         _ => None,
-    }
+    })
 }
 
 /// Its address; `None` where an existing one is left as it is.
@@ -250,40 +261,31 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
 }
 
 /// Why it is not said that this pull request needs nothing. GitHub shows the newest check run of a name on a commit, and one
-/// that says so satisfies a required check: it must hide no failure, whoever's, and no word of another pull request that is
-/// open. Of a closed pull request nothing is known: it may be opened again.
-async fn stands_against(client: &Client, options: &PublishOptions, name: &str) -> Option<String> {
+/// that says so satisfies a required check: it must not hide a failure of any pull request, nor any result of another open
+/// one. Of a closed pull request nothing is known: it may be opened again.
+async fn stands_against(
+    client: &Client,
+    options: &PublishOptions,
+    name: &str,
+) -> Result<Option<String>, github::Error> {
     let own = options.pull;
-    let is_open = async |number| client.pull(number).await.map(|pull| pull.is_open);
-    match is_open(own).await {
-        Ok(true) => {}
-        Ok(false) => {
-            return Some(format!(
-                "#{own} is closed: nothing is said of what it needs"
-            ));
-        }
-        Err(error) => return Some(format!("#{own} could not be read: {error}")),
+    if !client.pull(own).await?.is_open {
+        return Ok(Some(format!(
+            "#{own} is closed: nothing is said of what it needs"
+        )));
     }
-    let runs = match newest_runs(client, options, name).await {
-        Ok(runs) => runs,
-        Err(error) => {
-            return Some(format!(
-                "the commit's check runs could not be read: {error}"
-            ));
-        }
-    };
-    for (number, run) in runs {
+    for (number, run) in newest_runs(client, options, name).await? {
         let word = run.conclusion.as_deref().unwrap_or("in progress");
         let is_anothers = number != own && word != "skipped";
-        if word == "failure" || (is_anothers && is_open(number).await.unwrap_or(true)) {
-            return Some(format!(
-                "the check run of #{number} on the same commit says `{}`: that #{own} needs nothing is not said beside it; \
-                 push another commit, or have a maintainer measure #{number} again",
+        if word == "failure" || (is_anothers && client.pull(number).await?.is_open) {
+            return Ok(Some(format!(
+                "the check run of #{number} on the same commit says `{}`, so it is not said that #{own} needs nothing; push \
+                 another commit, or have a maintainer measure #{number} again",
                 clean(word, 40)
-            ));
+            )));
         }
     }
-    None
+    Ok(None)
 }
 
 /// Another pull request of the same commit that failed. One commit has one verdict: else whoever opens a second pull request

@@ -53,6 +53,14 @@ pub enum WorkspaceError {
     Token(PathBuf),
 }
 
+/// What Cargo and rustup read of every folder around a build.
+const SETTINGS_AROUND: [&str; 4] = [
+    ".cargo/config.toml",
+    ".cargo/config",
+    "rust-toolchain.toml",
+    "rust-toolchain",
+];
+
 /// Author of a commit's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -409,15 +417,20 @@ fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }
 
-/// Another command, environment or compiler builds another artifact from the same commit.
+/// Another command, environment, compiler or settings of the folders around build another artifact from the same commit.
 fn build_key(build: &plan::Build, root: &Path) -> String {
     let toolchain = toolchain(root, &build.env);
     let env = build.env.iter().flat_map(|(name, value)| [name, value]);
     let artifact = build.artifact.to_string_lossy();
     let words = build.command.iter().chain(env).chain(&toolchain);
     let words = words.map(String::as_bytes);
+    let around = root
+        .ancestors()
+        .flat_map(|folder| SETTINGS_AROUND.map(|name| folder.join(name)));
+    let around: Vec<Vec<u8>> = around.filter_map(|path| fs::read(path).ok()).collect();
     let separated = words
         .chain([artifact.as_bytes()])
+        .chain(around.iter().map(Vec::as_slice))
         .flat_map(|word| [word, b"\0".as_slice()]);
     digest::of_parts(separated)[..8].to_owned()
 }

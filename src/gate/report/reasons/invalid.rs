@@ -38,9 +38,9 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
                 |file: &String| file.contains(".cargo/config") || file.contains("rust-toolchain");
             if files.iter().all(is_setting) {
                 return format!(
-                    "{arm}'s build read {} of the working tree too, in a folder of which {arm}'s commit is built, and which is \
-                     not as in that commit: Cargo joins both. What was measured may not be {arm}'s: write settings that \
-                     change into Cargo.toml (`[profile.release]`), or merge them by themselves",
+                    "{arm}'s build also took {} from the working tree around it, which is not as in {arm}'s commit, so that what \
+                     was measured may not be {arm}'s: put such settings into Cargo.toml (`[profile.release]`), or merge \
+                     them in a pull request of their own",
                     first_of(&quoted, NAMED, quoted.len()),
                     arm = arm.name()
                 );
@@ -74,7 +74,7 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::Unanswered { arm, voids } => unanswered(check, reason.rule, *arm, voids),
         Facts::Untrusted { voids, only_head } => {
             let whose = if *only_head {
-                " of head, and none of base (see what head counts otherwise)"
+                " of head, and none of base"
             } else {
                 ""
             };

@@ -20,7 +20,11 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
         return miscounted(view);
     }
     let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
-    let (base, head) = (&unanswered(Arm::Base), &unanswered(Arm::Head));
+    let (base, mut head) = (&unanswered(Arm::Base), unanswered(Arm::Head));
+    if base.is_empty() && head.is_empty() && !loses_any(view, Arm::Base) {
+        head = without_counted(&view.of(Arm::Head).lost_elsewhere, metric);
+    }
+    let head = &head;
     let reads_base = view.arms().contains(&Arm::Base);
     let arm = match (base.is_empty(), head.is_empty()) {
         (_, false) if view.lacks_base() => Some(Arm::Head),
@@ -35,6 +39,16 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     };
     let all = [base.as_slice(), head].concat();
     invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
+}
+
+/// Whether the arm's engine failed to answer any request of the workload, in whichever part.
+fn loses_any(view: &View<'_, '_>, arm: Arm) -> bool {
+    let launches = view.of(arm).kept.iter().map(|reading| reading.launch);
+    let mut samples = launches.flat_map(|launch| &launch.samples);
+    samples.any(|sample| {
+        let void = sample.void.as_ref();
+        sample.workload == view.case.workload.id && void.is_some_and(|v| v.rule.blames_engine())
+    })
 }
 
 fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts> {
@@ -84,13 +98,19 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     }
 }
 
-/// Over a tenth of head's answers were compared with none, since base, which ran, did not give theirs.
+/// Over a tenth of head's answers had nothing to be compared with, because base ran and did not answer.
 fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
     let has_base = view.comparison.arms().contains(&Arm::Base);
     if view.case.check.metric != Metric::AnswerMismatches || !has_base {
         return None;
     }
+    let base = view.of(Arm::Base);
+    // A session may end between head's launch and base's.
+    let has_twin = |launch: &Launch| {
+        base.failed.is_some() || base.kept.iter().any(|of| of.launch.block == launch.block)
+    };
     let of_head = view.of(Arm::Head).kept.iter();
+    let of_head = of_head.filter(|reading| has_twin(reading.launch));
     let of_head = of_head.filter_map(|reading| Some((reading, reading.measure.as_ref().ok()?)));
     let (sent, compared) = of_head.fold((0, 0), |(sent, compared), (reading, measure)| {
         (sent + reading.sent, compared + measure.samples as usize)
@@ -99,7 +119,6 @@ fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
     if alone as f64 <= UNCOMPARED * sent as f64 || fails_for_sure(view) {
         return None;
     }
-    let base = view.of(Arm::Base);
     let mut voids = [base.unanswered.as_slice(), &base.untrusted].concat();
     voids.retain(|(_, sample)| sample.phase == Phase::Measured);
     untrusted_in(view, voids.into_iter()).or_else(|| {
