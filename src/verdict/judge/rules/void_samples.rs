@@ -110,8 +110,10 @@ fn uncompared(view: &View<'_, '_>) -> Option<Finding> {
         base.failed.is_some() || base.kept.iter().any(|of| of.launch.block == launch.block)
     };
     let of_head = view.of(Arm::Head).kept.iter();
-    let of_head = of_head.filter(|reading| has_twin(reading.launch));
     let of_head = of_head.filter_map(|reading| Some((reading, reading.measure.as_ref().ok()?)));
+    let of_head = of_head.filter(|(reading, measure)| {
+        measure.samples as usize >= reading.sent || has_twin(reading.launch)
+    });
     let (sent, compared) = of_head.fold((0, 0), |(sent, compared), (reading, measure)| {
         (sent + reading.sent, compared + measure.samples as usize)
     });
