@@ -25,7 +25,7 @@ pub enum SseError {
     EventTooLong,
 }
 
-/// What follows the last event that ends in some bytes, blank lines left out; where none does, what they are.
+/// What comes after the last complete event of a push, blank lines aside. Without a complete event: what the push holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     Nothing,

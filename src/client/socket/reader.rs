@@ -217,7 +217,7 @@ impl Reader {
         })
     }
 
-    /// How many bytes of what waits fit into this part of the buffer, and the stamp of the last segment among them.
+    /// Calls `recvmsg` for this part of the buffer: the bytes received, and the stamp of the last segment among them.
     fn receive(
         &mut self,
         fd: RawFd,

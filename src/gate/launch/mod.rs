@@ -36,4 +36,4 @@ pub use readiness::{NotReady, Patience, Ready, StartError, await_ready};
 pub use sockets::Sockets;
 pub use suite::{SuiteJob, Tested, TestedEnd};
 pub use tree_files::TreeFiles;
-pub use workspace::{Origin, Workspace, WorkspaceError};
+pub use workspace::{Origin, Workspace, WorkspaceError, settings_around};

@@ -40,7 +40,7 @@ const CONNECT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
     pub said: String,
-    /// How long such answers may go on; `None`: until the deadline.
+    /// When to give up if this answer repeats; `None`: at the deadline.
     pub patience: Option<Patience>,
 }
 
@@ -84,7 +84,7 @@ impl StartError {
         self.says_its_port_is_taken() && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err()
     }
 
-    /// What went wrong, for an engine that was to listen on `port`. One that found another port taken was not told its own.
+    /// The detail and the log's tail. An engine whose address was in use although `port` is free did not use `{port}`.
     pub fn told(self, port: u16) -> (String, String) {
         let is_another = self.says_its_port_is_taken() && !self.lost_its_port(port);
         let why = match is_another {
@@ -114,9 +114,9 @@ async fn is_open(address: SocketAddr) -> bool {
     connected.is_ok_and(|stream| stream.is_ok())
 }
 
-/// Waits until `probe` says that a token was generated, or the engine ends. The last error of a probe is shown if time runs
-/// out, or if probes have found for some seconds that waiting does not help. `hear` is told once, after `LOOK`, what the
-/// engine has answered so far, or on which other ports it listens.
+/// Waits until `probe` reports a token, the engine exits, `within` passes, or the probes' patience runs out. An error carries
+/// the last probe's message. `hear` is called once, after `LOOK`, with that message or the other ports that the engine
+/// listens on.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,
@@ -150,7 +150,7 @@ where
             let asked = Instant::now();
             let answered = tokio::select! {
                 answered = timeout(left, probe()) => answered,
-                // Whoever holds its port may never answer.
+                // Another process may hold the port and never answer.
                 Ok(Some(_)) = process.wait(left) => continue,
             };
             match answered {
@@ -205,7 +205,7 @@ where
     Err(StartError::of(process, detail, false))
 }
 
-/// How long probes of `address` may find that waiting does not help.
+/// The time for which hopeless answers from `address` are tolerated.
 fn of_hopeless(process: &Process, address: SocketAddr) -> Duration {
     match ports(process).contains(&address.port()) {
         true => PATIENCE_AT_ITS_PORT,

@@ -4,7 +4,7 @@ use super::numbers;
 use verdict::record::{Arm, Metric, RunRecord, RunVerdict};
 use verdict::stats;
 
-/// A start that takes so much longer than base's is told: as a share of base's, and in seconds.
+/// The report mentions a start that is slower than base's by more than this factor and this many seconds.
 const SLOWER: f64 = 1.25;
 const SLOWER_S: f64 = 0.25;
 /// Fewer launches of an arm may have been slow by chance.

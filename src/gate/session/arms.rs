@@ -167,32 +167,28 @@ impl Arms {
         foreign.collect()
     }
 
-    /// Settings of the working tree that an arm's build reads, and that differ from its commit: a commit is built in a folder
-    /// of the tree, and Cargo joins the settings of all folders around a package; rustup takes the nearest toolchain
-    /// file (doc.rust-lang.org/cargo/reference/config.html, rust-lang.github.io/rustup/overrides.html).
+    /// Settings of the working tree that an arm's build reads and that differ from its commit. Commits are built below the
+    /// tree: Cargo merges the settings of all parent folders, rustup takes the nearest toolchain file
+    /// (doc.rust-lang.org/cargo/reference/config.html, rust-lang.github.io/rustup/overrides.html).
     pub fn foreign_settings(&self, arm: Arm, root: &Path) -> Vec<String> {
         let commit = self.builds.iter().find(|build| build.arm == arm);
         let commit = commit.and_then(|build| build.commit.as_deref());
         let of_arm = self.foreign.iter().filter(|(of, _)| *of == arm);
         let files = of_arm.flat_map(|(_, files)| files);
-        let is_around =
-            |folder: Option<&Path>| folder.is_some_and(|folder| root.starts_with(folder));
-        let is_read = |path: &Path| {
-            let folder = path.parent();
-            if path.ends_with(".cargo/config.toml") || path.ends_with(".cargo/config") {
-                return is_around(folder.and_then(Path::parent));
-            }
-            let is_toolchain =
-                path.ends_with("rust-toolchain.toml") || path.ends_with("rust-toolchain");
-            let names = ["rust-toolchain.toml", "rust-toolchain"];
-            let has = |commit| {
-                let paths = names.map(|name| path.with_file_name(name));
-                Repository::open(root).is_ok_and(|it| paths.iter().any(|path| it.has(commit, path)))
-            };
-            let has_own = || commit.is_some_and(has);
-            is_toolchain && is_around(folder) && !has_own()
+        let around: Vec<PathBuf> = launch::settings_around(root).collect();
+        let has_toolchain = |path: &Path| {
+            let paths =
+                ["rust-toolchain.toml", "rust-toolchain"].map(|name| path.with_file_name(name));
+            let repository = Repository::open(root).ok().zip(commit);
+            repository.is_some_and(|(it, commit)| paths.iter().any(|path| it.has(commit, path)))
         };
-        let read = files.filter(|(_, path)| path.exists() && is_read(path));
+        let is_merged = |path: &Path| {
+            path.parent()
+                .is_some_and(|folder| folder.ends_with(".cargo"))
+        };
+        let is_read =
+            |path: &PathBuf| around.contains(path) && (is_merged(path) || !has_toolchain(path));
+        let read = files.filter(|(_, path)| is_read(path) && path.exists());
         read.map(|(name, _)| name.clone()).collect()
     }
 

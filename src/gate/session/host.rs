@@ -37,7 +37,7 @@ pub struct ArmHost<'a> {
     pub running: Vec<Process>,
     /// An engine that has generated no token yet, and what was last heard of it: the session may end before it has.
     pub starting: RefCell<Option<(Arm, String)>>,
-    /// Whether a line said that inotify failed.
+    /// The failure of inotify was reported.
     is_unwatched: Cell<bool>,
     /// No engine has started yet.
     is_first: bool,
@@ -363,8 +363,8 @@ impl Host for ArmHost<'_> {
     }
 }
 
-/// How long a starting engine may answer so, where another engine of the session was ready so long after it listened. One that
-/// fails every request meanwhile will not be ready. One that loads its model says so (503), or has no such route yet.
+/// When to give up on an engine that answers `error`. `others`: the longest time so far from an open port to the first token.
+/// An engine that loads its model answers 503, or has no such route yet.
 fn patience(error: &ProbeError, others: Option<Duration>) -> Option<Patience> {
     const LEAST: Duration = Duration::from_secs(180);
     const TIMES: u32 = 10;

@@ -53,14 +53,6 @@ pub enum WorkspaceError {
     Token(PathBuf),
 }
 
-/// What Cargo and rustup read of every folder around a build.
-const SETTINGS_AROUND: [&str; 4] = [
-    ".cargo/config.toml",
-    ".cargo/config",
-    "rust-toolchain.toml",
-    "rust-toolchain",
-];
-
 /// Author of a commit's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -417,6 +409,18 @@ fn is_ci() -> bool {
     std::env::var_os("CI").is_some_and(|ci| !ci.is_empty() && ci != "false")
 }
 
+/// The files that Cargo and rustup look for in this folder and in its parents.
+pub fn settings_around(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    const NAMES: [&str; 4] = [
+        ".cargo/config.toml",
+        ".cargo/config",
+        "rust-toolchain.toml",
+        "rust-toolchain",
+    ];
+    let folders = folder.ancestors();
+    folders.flat_map(|folder| NAMES.map(|name| folder.join(name)))
+}
+
 /// Another command, environment, compiler or settings of the folders around build another artifact from the same commit.
 fn build_key(build: &plan::Build, root: &Path) -> String {
     let toolchain = toolchain(root, &build.env);
@@ -424,9 +428,7 @@ fn build_key(build: &plan::Build, root: &Path) -> String {
     let artifact = build.artifact.to_string_lossy();
     let words = build.command.iter().chain(env).chain(&toolchain);
     let words = words.map(String::as_bytes);
-    let around = root
-        .ancestors()
-        .flat_map(|folder| SETTINGS_AROUND.map(|name| folder.join(name)));
+    let around = settings_around(root);
     let around: Vec<Vec<u8>> = around.filter_map(|path| fs::read(path).ok()).collect();
     let separated = words
         .chain([artifact.as_bytes()])
