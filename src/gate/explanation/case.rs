@@ -53,7 +53,7 @@ impl<'a> Case<'a> {
         (reason, examples): (String, Vec<String>),
     ) -> Explanation {
         let metric = self.check.metric;
-        let facets = self.facets();
+        let facets = self.facets(judged);
         let first_bad = self.first_bad();
         let others = verdict.gates.iter().flat_map(|gate| &gate.checks);
         let others = others

@@ -4,15 +4,16 @@ use super::case::Case;
 use super::model::FacetRow;
 use std::collections::BTreeMap;
 use verdict::metrics::{self, Facet};
-use verdict::record::Arm;
+use verdict::plan::Rule;
+use verdict::record::{Arm, CheckVerdict};
 use verdict::stats;
 
 /// Confidence of each interval.
 const CONFIDENCE: f64 = 0.95;
 
 impl Case<'_> {
-    /// Each part of the time that the launches tell, arm against arm.
-    pub fn facets(&self) -> Vec<(Facet, FacetRow)> {
+    /// Each part of the time that the launches tell, arm against arm. What the check itself compares is told as judged.
+    pub fn facets(&self, judged: &CheckVerdict) -> Vec<(Facet, FacetRow)> {
         let mut by_facet: BTreeMap<Facet, [Vec<f64>; 2]> = BTreeMap::new();
         for ran in self.ran.iter().filter(|ran| ran.launch.exit.is_clean()) {
             for (facet, value) in metrics::facets(self.check, self.workload, ran.launch) {
@@ -27,7 +28,7 @@ impl Case<'_> {
             let middles = base_middle
                 .zip(head_middle)
                 .filter(|(base, head)| *base > 0.0 && *head > 0.0);
-            let row = FacetRow {
+            let mut row = FacetRow {
                 name,
                 unit,
                 base: base_middle,
@@ -35,6 +36,14 @@ impl Case<'_> {
                 change: middles.map(|(base, head)| head / base - 1.0),
                 interval: interval(&base, &head),
             };
+            let is_own = base == self.values(Arm::Base) && head == self.values(Arm::Head);
+            if is_own
+                && judged.interval.is_some()
+                && matches!(self.check.rule, Rule::Regression { .. })
+            {
+                (row.base, row.head) = (judged.base, judged.head);
+                (row.change, row.interval) = (judged.change, judged.interval);
+            }
             (facet, row)
         };
         by_facet.into_iter().map(row).collect()

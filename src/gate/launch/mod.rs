@@ -32,7 +32,7 @@ pub use lock::LockError;
 pub use log::tail;
 pub use page_cache::{PageCacheError, prepare};
 pub use process::{Process, ProcessError, Start, free_port};
-pub use readiness::{NotReady, Patience, Ready, StartError, await_ready};
+pub use readiness::{Limits, NotReady, Patience, Ready, StartError, await_ready};
 pub use sockets::Sockets;
 pub use suite::{SuiteJob, Tested, TestedEnd};
 pub use tree_files::TreeFiles;

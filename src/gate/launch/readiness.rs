@@ -5,6 +5,7 @@ use super::sockets::Sockets;
 use super::tree;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -30,8 +31,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where the engine itself listens, and no other server answers in its place.
 const PATIENCE_AT_ITS_PORT: Duration = Duration::from_secs(2);
 
-/// After this time a line says why an engine is not ready; if its port is still closed, which other ports it listens on.
+/// After this time a line says why an engine is not ready. While its port is closed, its other ports are looked at this often.
 const LOOK: Duration = Duration::from_secs(20);
+
+/// A probe of another port that takes longer is no answer.
+const PROBE: Duration = Duration::from_secs(5);
 
 /// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -98,6 +102,20 @@ impl StartError {
     }
 }
 
+/// When waiting for an engine ends, and when its ports are looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    within: Duration,
+    look: Duration,
+}
+
+impl Limits {
+    /// An engine has this long to generate a token.
+    pub fn within(within: Duration) -> Self {
+        Self { within, look: LOOK }
+    }
+}
+
 /// Moments of a start.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
@@ -114,22 +132,25 @@ async fn is_open(address: SocketAddr) -> bool {
     connected.is_ok_and(|stream| stream.is_ok())
 }
 
-/// Waits until `probe` reports a token, the engine exits, `within` passes, or the probes' patience runs out. An error carries
-/// the last probe's message. `hear` is called once, after `LOOK`, with that message or the other ports that the engine
-/// listens on.
+/// Waits until `probe` reports a token, the engine exits, the time is over, or the probes' patience runs out. An error carries
+/// the last probe's message. `hear` is called after `LOOK`, once, with that message or the other ports that the engine
+/// listens on, and when it generates a token at one of those. It then has as long again to open its own: a router may wait
+/// for all its workers.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,
-    within: Duration,
+    limits: Limits,
     probe: F,
     hear: impl Fn(&str),
 ) -> Result<Ready, StartError>
 where
-    F: Fn() -> Fut,
+    F: Fn(SocketAddr) -> Fut,
     Fut: Future<Output = Result<(), NotReady>>,
 {
     let spawned = process.spawned();
     let mut is_told = false;
+    let Limits { within, look } = limits;
+    let mut next_look = look;
     let mut port_open = None;
     let mut said = None;
     let mut given_up: Option<Instant> = None;
@@ -144,12 +165,13 @@ where
         }
         if port_open.is_none() && is_open(address).await {
             port_open = Some(Instant::now());
+            (given_up, said) = (None, None);
         }
         if let Some(port_open) = port_open {
             let left = within.saturating_sub(spawned.elapsed());
             let asked = Instant::now();
             let answered = tokio::select! {
-                answered = timeout(left, probe()) => answered,
+                answered = timeout(left, probe(address)) => answered,
                 // Another process may hold the port and never answer.
                 Ok(Some(_)) = process.wait(left) => continue,
             };
@@ -181,15 +203,30 @@ where
                 Err(_) => {}
             }
         }
-        if !is_told && spawned.elapsed() >= LOOK {
-            let heard = match (port_open, &said) {
-                (None, _) => closed_but_for(process, address),
-                (Some(_), said) => said.clone(),
+        if spawned.elapsed() >= next_look {
+            let is_closed = port_open.is_none() && given_up.is_none();
+            if is_closed && let Some(port) = answering_port(process, address, &probe).await {
+                let so_far = spawned.elapsed();
+                given_up = Some(Instant::now() + so_far);
+                let detail = format!(
+                    "the engine generates tokens at port {port}, and nothing listens on {address}, which it was given: does \
+                     `serve` hand `{{port}}` to the server?"
+                );
+                hear(&detail);
+                (is_told, said) = (true, Some(detail));
+            }
+            let heard = match port_open {
+                None => closed_but_for(process, address),
+                Some(_) => said.clone(),
             };
-            if let Some(heard) = heard {
+            if let Some(heard) = heard.filter(|_| !is_told) {
                 is_told = true;
                 hear(&heard);
             }
+            next_look = match port_open {
+                None => spawned.elapsed() + look,
+                Some(_) => spawned.elapsed(),
+            };
         }
         sleep(pause(spawned.elapsed())).await;
     }
@@ -223,11 +260,44 @@ fn ports(process: &Process) -> Vec<u16> {
     ports
 }
 
-/// Says that nothing listens on `address`, and which ports the process or its children listen on. They are not asked: an
-/// engine's parts speak to each other over some.
-fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
+/// The ports on which the process or its children listen, but for its own.
+fn other_ports(process: &Process, address: SocketAddr) -> Vec<u16> {
     let mut ports = ports(process);
     ports.retain(|port| *port != address.port());
+    ports
+}
+
+/// Another port of the engine at which it generates a token. Only ports that a configuration names are asked: over those
+/// that the kernel chose, parts of an engine speak to each other.
+async fn answering_port<F, Fut>(process: &Process, address: SocketAddr, probe: &F) -> Option<u16>
+where
+    F: Fn(SocketAddr) -> Fut,
+    Fut: Future<Output = Result<(), NotReady>>,
+{
+    let chosen = ephemeral();
+    let ports = other_ports(process, address).into_iter();
+    for port in ports.filter(|port| !chosen.contains(port)) {
+        let probed = timeout(PROBE, probe(SocketAddr::new(address.ip(), port))).await;
+        if matches!(probed, Ok(Ok(()))) {
+            return Some(port);
+        }
+    }
+    None
+}
+
+/// The ports that the kernel gives to whoever asks for any (ip(7)).
+fn ephemeral() -> RangeInclusive<u16> {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let range = range.unwrap_or_default();
+    let mut bounds = range
+        .split_whitespace()
+        .map_while(|bound| bound.parse().ok());
+    bounds.next().unwrap_or(32_768)..=bounds.next().unwrap_or(u16::MAX)
+}
+
+/// Says that nothing listens on `address`, and which ports the process or its children listen on.
+fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
+    let ports = other_ports(process, address);
     let named: Vec<String> = ports.iter().map(u16::to_string).collect();
     let word = if ports.len() == 1 { "port" } else { "ports" };
     (!ports.is_empty()).then(|| {
@@ -240,22 +310,29 @@ fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{NotReady, Patience, StartError, await_ready};
-    use crate::launch::{Process, Start};
+    use super::{Limits, NotReady, Patience, StartError, await_ready, ephemeral};
+    use crate::launch::{Process, Start, free_port};
     use std::cell::Cell;
-    use std::net::TcpListener;
+    use std::future::Future;
+    use std::net::{Ipv4Addr, SocketAddr, TcpListener};
     use std::time::Duration;
 
-    /// Why an engine of this command is not ready, at a port that somebody else holds: its first probe gets an error;
-    /// later ones get no answer, unless there is a patience.
-    fn probed(command: &[&str], within: Duration, patience: Option<Patience>) -> StartError {
+    /// Why an engine of this command is not ready, at an address where `probe` is what happens.
+    fn started<F, Fut>(
+        command: &[&str],
+        address: SocketAddr,
+        limits: Limits,
+        probe: F,
+    ) -> StartError
+    where
+        F: Fn(SocketAddr) -> Fut,
+        Fut: Future<Output = Result<(), NotReady>>,
+    {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let command: Vec<String> = command.iter().map(|&word| word.to_owned()).collect();
         let error = runtime.block_on(async {
             let mut process = Process::spawn(&Start {
@@ -266,21 +343,43 @@ mod tests {
                 policy: None,
             })
             .unwrap();
-            let asked = Cell::new(0);
-            let asked = &asked;
-            let probe = || async move {
-                asked.set(asked.get() + 1);
-                if asked.get() > 1 && patience.is_none() {
-                    std::future::pending::<()>().await;
-                }
-                Err(NotReady {
-                    said: "the worker is dead".to_owned(),
-                    patience,
-                })
-            };
-            await_ready(&mut process, address, within, probe, |_| ()).await
+            await_ready(&mut process, address, limits, probe, |_| ()).await
         });
         error.err().unwrap()
+    }
+
+    /// … at a port that somebody else holds: its first probe gets an error; later ones get no answer, unless there is a
+    /// patience.
+    fn probed(command: &[&str], within: Duration, patience: Option<Patience>) -> StartError {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let asked = &Cell::new(0);
+        let probe = |_| async move {
+            asked.set(asked.get() + 1);
+            if asked.get() > 1 && patience.is_none() {
+                std::future::pending::<()>().await;
+            }
+            Err(NotReady {
+                said: "the worker is dead".to_owned(),
+                patience,
+            })
+        };
+        let limits = Limits::within(within);
+        started(command, listener.local_addr().unwrap(), limits, probe)
+    }
+
+    /// Why an engine is given up that answers at this port, and at none other.
+    fn at_another(port: u16) -> StartError {
+        let python = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(60)";
+        let command = ["python3", "-c", python, &port.to_string()];
+        let address = (Ipv4Addr::LOCALHOST, free_port().unwrap()).into();
+        let limits = Limits {
+            look: Duration::from_millis(50),
+            within: Duration::from_secs(20),
+        };
+        started(&command, address, limits, |asked| async move {
+            assert_eq!(asked.port(), port);
+            Ok(())
+        })
     }
 
     /// One test: the end of a process takes with it all that this one started.
@@ -299,6 +398,11 @@ mod tests {
         let error = probed(&["sh", "-c", "sleep 0.2; exit 7"], Duration::MAX, None);
         assert!(error.ended);
         assert_eq!(error.detail, "the engine exited (exit status: 7)");
+        let mut ports = 20_000..*ephemeral().start();
+        let port = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        let error = at_another(port.unwrap());
+        let told = format!("the engine generates tokens at port {}, and", port.unwrap());
+        assert!(error.detail.starts_with(&told), "{}", error.detail);
     }
 
     #[test]

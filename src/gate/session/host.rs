@@ -3,8 +3,8 @@
 use super::arms::{Arms, filled, made_of, own_modules};
 use super::{Error, Event};
 use crate::launch::{
-    self, NotReady, Patience, Process, Start, StartError, TreeFiles, Workspace, await_ready,
-    free_port,
+    self, Limits, NotReady, Patience, Process, Start, StartError, TreeFiles, Workspace,
+    await_ready, free_port,
 };
 use crate::measure::{Configuration, Host, Started};
 use client::ProbeError;
@@ -217,31 +217,35 @@ impl ArmHost<'_> {
             true => Process::spawn(&start)?,
             false => Process::spawn_beside(&start)?,
         };
-        let endpoint = client::Endpoint::new(address, self.engine, self.tokenizer.clone());
         let starting = &self.starting;
         let hear = |heard: &str| *starting.borrow_mut() = Some((arm, heard.to_owned()));
         hear("it had not answered");
-        let probe = || async {
+        let (engine, others) = (self.engine, self.answered_after.get());
+        let tokenizer = &self.tokenizer;
+        let probe = |asked| async move {
+            let endpoint = client::Endpoint::new(asked, engine, tokenizer.clone());
             let probed = client::probe(&endpoint).await;
             probed.map_err(|error| {
-                let patience = patience(&error, self.answered_after.get());
+                let patience = patience(&error, others);
                 let said = match patience {
                     Some(Patience::For(_)) => format!(
                         "every request fails, and an earlier launch answered soon after its port was open: {error}"
                     ),
                     _ => error.to_string(),
                 };
-                hear(&said);
+                if asked == address {
+                    hear(&said);
+                }
                 NotReady { said, patience }
             })
         };
-        let within = self.engine.ready_timeout;
+        let limits = Limits::within(self.engine.ready_timeout);
         let tell = |said: &str| {
             hear(said);
             let line = format!("{}: {said}", arm.name());
             (self.on_event)(Event::Step { line });
         };
-        let ready = await_ready(&mut process, address, within, probe, tell).await;
+        let ready = await_ready(&mut process, address, limits, probe, tell).await;
         self.starting.take();
         let ready = match ready {
             Ok(ready) => ready,
@@ -263,6 +267,7 @@ impl ArmHost<'_> {
             stages: Vec::new(),
             tree_files: [read, self.arms.foreign_settings(arm, self.root)].concat(),
         };
+        let endpoint = client::Endpoint::new(address, self.engine, self.tokenizer.clone());
         if self.is_first {
             self.unasked.replace(Some(endpoint.clone()));
             self.is_first = false;

@@ -42,6 +42,19 @@ fn a_machine_that_has_what_is_asked_is_fit() {
 }
 
 #[test]
+fn what_is_left_to_fill_in_is_unfit() {
+    let project = asking("# FILL IN: the command\n");
+    let ended = project.run(&["doctor"]).expect(5);
+    let told = "gates/gate.toml: complete them";
+    assert!(
+        ended.stdout.contains("1 line marked FILL IN"),
+        "{}",
+        ended.stdout
+    );
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
+}
+
+#[test]
 fn the_engines_program_is_looked_for_where_it_would_be_started_from() {
     let project = asking("[engine.env]\nPATH = \"venv/bin\"\n");
     let serve = format!("serve = [\"{}\"", env!("CARGO_BIN_EXE_gate"));

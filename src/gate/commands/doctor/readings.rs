@@ -11,15 +11,32 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::{env, fs};
-use verdict::plan::{self, Plan, Selection};
+use verdict::plan::{self, Plan, PlanError, Selection};
+use verdict::plural::count;
+use verdict::record::Input;
 
 /// What a project asks of the machine, held against the machine; the worst of it last.
 pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Diagnosis>, Fitness), Error> {
     let root = plan::find_root(start)?;
-    let (plan, _) = plan::from_directory(&root, selection)?;
-    let findings = doctor::findings(&plan, &facts(&plan, &root));
+    let (plan, inputs) = plan::from_directory(&root, selection)?;
+    let mut findings = doctor::findings(&plan, &facts(&plan, &root));
+    findings.extend(unfilled(&inputs));
     let worst = findings.iter().map(|finding| finding.fitness).max();
     Ok((findings, worst.unwrap_or(Fitness::Fit)))
+}
+
+/// What `gate init` could not find out, and nobody has filled in.
+fn unfilled(inputs: &[Input]) -> Option<Diagnosis> {
+    let marked = match plan::refuse_unfilled(inputs) {
+        Err(PlanError::Refused(marked)) => marked.len(),
+        _ => return None,
+    };
+    Some(Diagnosis {
+        what: "gates/gate.toml".to_owned(),
+        fitness: Fitness::Unfit,
+        found: format!("{} marked FILL IN", count(marked, "line")),
+        remedy: "complete them; `gate check` names each".to_owned(),
+    })
 }
 
 fn facts(plan: &Plan, root: &Path) -> Facts {
