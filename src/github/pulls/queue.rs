@@ -42,8 +42,6 @@ impl QueueBranch {
 pub struct QueueEvent {
     pub branch: QueueBranch,
     pub head_sha: Sha,
-    /// The commit that it is merged onto: the base branch's head, or the entry before it.
-    pub base_sha: Sha,
 }
 
 #[derive(Deserialize)]
@@ -57,7 +55,6 @@ struct QueueWire {
 struct Group {
     head_sha: String,
     head_ref: String,
-    base_sha: String,
 }
 
 impl QueueEvent {
@@ -77,15 +74,14 @@ impl QueueEvent {
             let name = format!("{} {}", Self::NAME, wire.action);
             return Err(EventError::Other(clean(&name, 60)));
         }
-        let sha = |text: &str| Sha::parse(text).map_err(|e| malformed(e.to_string()));
         let head_ref = &wire.merge_group.head_ref;
         let branch = head_ref.strip_prefix("refs/heads/");
         let branch = branch.and_then(QueueBranch::parse);
         Ok(Self {
             branch: branch
                 .ok_or_else(|| malformed(format!("`{head_ref}` is no branch of a merge queue")))?,
-            head_sha: sha(&wire.merge_group.head_sha)?,
-            base_sha: sha(&wire.merge_group.base_sha)?,
+            head_sha: Sha::parse(&wire.merge_group.head_sha)
+                .map_err(|error| malformed(error.to_string()))?,
         })
     }
 }

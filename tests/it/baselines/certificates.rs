@@ -66,10 +66,15 @@ fn the_machine_of_a_pull_request_is_given_the_certificate() {
     let (authorize, machine) = text.split_once("\n  gpu:\n").unwrap();
     assert!(authorize.contains("            .gate/calibration\n"));
     let (before, _) = machine.split_once("- name: Measure\n").unwrap();
-    assert!(before.contains("pattern: records"));
+    let by_number = "          artifact-ids: ${{ needs.authorize.outputs.records }}\n";
+    assert!(before.contains(by_number));
     // A key there could be read by the pull request's code.
-    let (gpu, _) = machine.split_once("\n  report:\n").unwrap();
+    let (gpu, report) = machine.split_once("\n  report:\n").unwrap();
     assert!(!gpu.contains("secrets."));
+    // Judged by the same, whatever the store has by then.
+    let (before, _) = report.split_once("- name: Judge anew").unwrap();
+    assert!(before.contains(by_number));
+    assert!(before.contains("if: steps.records.outcome != 'success'\n"));
 }
 
 #[test]

@@ -56,23 +56,37 @@ fn an_artifact_of_another_commit_is_not_taken_for_one_that_was_not_made() {
     assert!(project.path("engine").is_file());
 }
 
-#[test]
-fn what_cmake_remembers_of_main_says_nothing_of_head() {
+/// A build that fails where CMake's cache of an earlier build is left in this folder; head has a planted fault.
+fn with_cmake(folder: &str, further: &[&str]) -> Project {
     let project = Project::with_commits();
-    let left = "mkdir -p \"$1\"\ntest ! -e \"$1/CMakeCache.txt\" || { echo left over; exit 1; }\n\
-                touch \"$1/CMakeCache.txt\"\n";
-    project.write("build.sh", &format!("{left}{}", project.read("build.sh")));
+    let left = format!(
+        "mkdir -p \"{folder}\"\ntest ! -e \"{folder}/CMakeCache.txt\" || {{ echo left over; exit 1; }}\n\
+         touch \"{folder}/CMakeCache.txt\" \"{folder}/object\"\n"
+    );
+    project.write("build.sh", &(left + &project.read("build.sh")));
+    for file in further {
+        project.write(file, "");
+    }
     project.commit("an option's value is kept");
     project.git(&["checkout", "--quiet", "-b", "change"]);
     project.write("flags", "--fault=wrong-token=50");
     project.commit("a planted fault");
     project.git(&["checkout", "--quiet", "main"]);
-    let head = ["check", "--gate", "e2e", "--head", "change"];
-    project.run(&head).expect(1);
-    // The working tree's own build directory stays, and an option's value does not.
-    project.git(&["checkout", "--quiet", "change"]);
-    for _ in 0..2 {
-        project.run(&["check", "--gate", "e2e"]).expect(1);
+    project
+}
+
+#[test]
+fn what_cmake_remembers_of_main_says_nothing_of_head() {
+    // Cargo's build directory is kept from build to build; a build script has its own folder in it.
+    let of_cargo = with_cmake("$1/release/build/sys-0a/out/build", &["Cargo.toml"]);
+    for project in [with_cmake("$1", &[]), of_cargo] {
+        let head = ["check", "--gate", "e2e", "--head", "change"];
+        project.run(&head).expect(1);
+        // The working tree's own build directory stays, and an option's value does not.
+        project.git(&["checkout", "--quiet", "change"]);
+        for _ in 0..2 {
+            project.run(&["check", "--gate", "e2e"]).expect(1);
+        }
     }
 }
 

@@ -78,3 +78,39 @@ fn a_pass_does_not_cover_another_pull_requests_failure() {
     report(&site, &fake, &[]);
     assert_eq!(conclusion(&fake), "success");
 }
+
+/// Else "Re-run jobs" would be pressed until the noise is kind.
+#[test]
+fn a_later_attempt_of_a_run_takes_back_no_failure() {
+    let (site, fake) = (Site::new(&record()), github());
+    let ended = |code: i32, further: &str| {
+        let told = report(&site, &fake, &[]).expect(code);
+        if !further.is_empty() {
+            told.says(&[further]);
+        }
+        let state = fake.state();
+        state.check_runs.last().unwrap()["conclusion"].clone()
+    };
+    let measured = |title: &str, attempt: &str| {
+        let mut state = fake.state();
+        let run = state.check_runs.last_mut().unwrap();
+        run["conclusion"] = "failure".into();
+        run["output"]["title"] = title.into();
+        run["details_url"] = attempt.into();
+    };
+    let first = format!("https://github.com/{REPOSITORY}/actions/runs/77/attempts/1");
+    assert_eq!(ended(0, ""), "success");
+    measured("inconclusive: too noisy", &first);
+    assert_eq!(ended(0, ""), "success");
+    measured("fail: decoding is slower", &first);
+    let stands = "an earlier attempt of this run measured a failure, which stands";
+    assert_eq!(ended(0, stands), "action_required");
+    // Another run, started by hand.
+    measured("fail: decoding is slower", &first.replace("77", "76"));
+    let mut state = fake.state();
+    state
+        .check_runs
+        .retain(|run| run["details_url"] != first.as_str());
+    drop(state);
+    assert_eq!(ended(0, ""), "success");
+}

@@ -274,7 +274,8 @@ async fn stands_against(
             "#{own} is closed: nothing is said of what it needs"
         )));
     }
-    for (number, run) in newest_runs(client, options, name).await? {
+    for (number, mut runs) in all_runs(client, options, name).await? {
+        let Some(run) = runs.pop() else { continue };
         let word = run.conclusion.as_deref().unwrap_or("in progress");
         let is_anothers = number != own && word != "skipped";
         if word == "failure" || (is_anothers && client.pull(number).await?.is_open) {
@@ -288,35 +289,59 @@ async fn stands_against(
     Ok(None)
 }
 
-/// Another pull request of the same commit that failed. One commit has one verdict: else whoever opens a second pull request
-/// has it measured again until it is green, and the newest check run is the one that is shown.
-async fn failed_another(
+/// Why a pass is not said: one commit has one verdict, and the newest check run is the one that is shown. Else whoever opens a
+/// second pull request, or runs the same run's jobs once more, has it measured again until it is green.
+async fn failed_before(
     client: &Client,
     options: &PublishOptions,
     name: &str,
-) -> Result<Option<u64>, github::Error> {
-    let runs = newest_runs(client, options, name).await?;
-    let mut failed = runs.into_iter().filter(|(number, run)| {
-        *number != options.pull && run.conclusion.as_deref() == Some("failure")
-    });
-    Ok(failed.next().map(|(number, _)| number))
+) -> Result<Option<String>, github::Error> {
+    let own = options.pull;
+    let runs = all_runs(client, options, name).await?;
+    let is_failure = |run: &CheckRun| run.conclusion.as_deref() == Some("failure");
+    let this = options.run_url.as_deref().map(without_attempt);
+    let is_of_this_run = |run: &CheckRun| {
+        let theirs = run.details_url.as_deref().map(without_attempt);
+        theirs.is_some() && theirs == this && run.title.starts_with("fail: ")
+    };
+    if let Some(runs) = runs.get(&own)
+        && runs
+            .iter()
+            .any(|run| is_failure(run) && is_of_this_run(run))
+    {
+        return Ok(Some(format!(
+            "an earlier attempt of this run measured a failure, which stands: that #{own} passes is not said after it; push \
+             another commit, or have a maintainer start the workflow by hand"
+        )));
+    }
+    let others = runs.into_iter().filter(|(number, _)| *number != own);
+    let mut newest = others.filter_map(|(number, mut runs)| Some((number, runs.pop()?)));
+    let failed = newest.find(|(_, run)| is_failure(run));
+    Ok(failed.map(|(number, _)| {
+        format!(
+            "the check run of #{number} on the same commit says `failure`: that #{own} passes is not said beside it; push \
+             another commit, or have a maintainer measure #{number} again"
+        )
+    }))
 }
 
-/// The newest check run of this name on the commit of each pull request, by its number.
-async fn newest_runs(
+/// The check runs of this name on the commit, the newest last, by the number of their pull request.
+async fn all_runs(
     client: &Client,
     options: &PublishOptions,
     name: &str,
-) -> Result<BTreeMap<u64, CheckRun>, github::Error> {
-    let mut newest = BTreeMap::new();
+) -> Result<BTreeMap<u64, Vec<CheckRun>>, github::Error> {
+    let mut all: BTreeMap<u64, Vec<CheckRun>> = BTreeMap::new();
     let mut runs = client.checks(name, &options.head).await?;
     runs.sort_by_key(|run| run.id);
     for run in runs {
         let number = run.external_id.strip_prefix(&format!("{name}:"));
         let number = number.and_then(|rest| rest.split(':').next()?.parse::<u64>().ok());
-        newest.extend(number.map(|number| (number, run)));
+        if let Some(number) = number {
+            all.entry(number).or_default().push(run);
+        }
     }
-    Ok(newest)
+    Ok(all)
 }
 
 /// The page of a workflow run, whichever of its attempts an address is of.
@@ -334,19 +359,12 @@ async fn check(
 ) -> Result<Option<String>, github::Error> {
     let id = check_of(check, options.pull, &options.head);
     let name = check_name(options, &id);
-    let failed = match said.conclusion {
+    let withheld = match said.conclusion {
         Some(Conclusion::Success | Conclusion::Neutral) => {
-            failed_another(client, options, check).await?
+            failed_before(client, options, check).await?
         }
         _ => None,
     };
-    let withheld = failed.map(|number| {
-        let own = options.pull;
-        format!(
-            "the check run of #{number} on the same commit says `failure`: that #{own} passes is not said beside it; push \
-             another commit, or have a maintainer measure #{number} again"
-        )
-    });
     remarks.extend(withheld.clone());
     let conclusion = match withheld {
         Some(_) => Some(Conclusion::ActionRequired),

@@ -26,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use verdict::plan::{Engine, SandboxSetting};
 use verdict::record::{Arm, Isolation, short};
 use verdict::{digest, plan};
+use working_tree::forget_options;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -313,12 +314,13 @@ impl Workspace {
             .map_err(failed)?;
         }
         if !self.is_of_cargo() {
-            // Only Cargo builds the same whatever an earlier commit left: CMake keeps its options' values.
+            // Only Cargo builds the same whatever an earlier commit left.
             remove(&place.join("target")).map_err(failed)?;
         }
         for folder in ["target", "cargo", "cache"] {
             self.make(&place.join(folder))?;
         }
+        forget_options(&place.join("target")).map_err(failed)?;
         remove(&place.join("tree")).map_err(failed)
     }
 

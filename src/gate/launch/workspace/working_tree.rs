@@ -7,6 +7,7 @@ use crate::launch::git::Repository;
 use crate::launch::scratch;
 use crate::sandbox::all_but;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use verdict::plan;
 
@@ -18,8 +19,8 @@ impl Workspace {
         }
         let place = self.tree_for(&build.artifact)?;
         let _aside = self.set_aside(build)?;
-        if !self.is_of_cargo() {
-            forget_options(&place.target);
+        if place.target.is_dir() {
+            forget_options(&place.target).map_err(|source| self.failed(&place.target, source))?;
         }
         let job = Job {
             build,
@@ -138,13 +139,24 @@ impl Drop for Aside {
     }
 }
 
-/// CMake keeps the values of options, whatever another tree says of them; what it compiled stays.
-fn forget_options(target: &Path) {
-    let listed = fs::read_dir(target).into_iter().flatten().flatten();
-    let folders = listed
-        .map(|entry| entry.path())
-        .chain([target.to_path_buf()]);
-    for folder in folders {
-        let _ = fs::remove_file(folder.join("CMakeCache.txt"));
+/// CMake keeps the values of options, whatever another tree says of them; what it compiled stays. Below `target`, since Cargo's
+/// build scripts have folders of their own.
+pub fn forget_options(target: &Path) -> io::Result<()> {
+    /// Cargo's own, in which a build script has nothing.
+    const OF_CARGO: [&str; 4] = ["deps", "examples", "incremental", ".fingerprint"];
+    let entries = match fs::read_dir(target) {
+        // A build cannot read it either.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == "CMakeCache.txt" {
+            fs::remove_file(entry.path())?;
+        } else if entry.file_type()?.is_dir() && !OF_CARGO.iter().any(|own| name == *own) {
+            forget_options(&entry.path())?;
+        }
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! `gate github label` on an event of the merge queue: what ends the required check on the commit that the queue made.
 //!
-//! That commit holds what main will be. Its paths may need no gate; the pull request's own head may have been measured
+//! That commit holds what main will be, with the entries before its own: GitHub may merge a group by its last entry's checks
+//! alone, so all that is new beside main is judged. Its paths may need no gate; the pull request's own head may have been measured
 //! with the same tree against the same base, and its verdict holds; else a run is started for it. Main function:
 //! [`label_queued`]. A commit that the queue dropped needs nothing.
 
@@ -21,8 +22,11 @@ enum Way {
     Refused(String),
     /// This commit of the pull request has a verdict on the same tree and base.
     SameAs(Sha),
-    /// A run with these gates.
-    Run(String),
+    /// A run with these gates, against this commit of main.
+    Run {
+        gates: String,
+        base: Sha,
+    },
 }
 
 /// Decides, and starts the run where there must be one. An error of GitHub's is told beside what the later steps need to
@@ -81,10 +85,10 @@ async fn settle(
                 head.short()
             )
         }
-        Way::Run(gates) => {
-            labelled.is_started =
-                run(options, client, rules, event, &pull, &gates, labelled).await?;
+        Way::Run { gates, base } => {
             labelled.gates = gates;
+            labelled.is_started =
+                run(options, client, rules, event, &pull, &base, labelled).await?;
             match labelled.is_started || options.dry_run {
                 true => format!("start `{}` for this commit", rules.config.workflow),
                 false => "nothing is started: this commit has its run already".to_owned(),
@@ -110,25 +114,26 @@ async fn way(
     if let Some(why) = foreign_base(&rules.config, pull) {
         return Ok(Way::Refused(why));
     }
-    let base = event.base_sha.as_str();
-    let Some(compared) = client.compare(base, &event.head_sha).await? else {
-        return Ok(Way::Refused(unrelated(base)));
+    let main = event.branch.base_branch.as_str();
+    let Some(compared) = client.compare(main, &event.head_sha).await? else {
+        return Ok(Way::Refused(unrelated(main)));
     };
-    let needed = needed(rules, 0, compared.files);
+    let (needed, base) = (needed(rules, 0, compared.files), compared.merge_base);
     if !needed.is_anything() {
         return Ok(Way::NotNeeded);
     }
-    if has_verdict(client, &rules.config, event, pull, &tip).await? {
+    if has_verdict(client, &rules.config, &base, pull, &tip).await? {
         return Ok(Way::SameAs(pull.head_sha.clone()));
     }
-    Ok(Way::Run(needed.gates(&rules.of_profile).join(" ")))
+    let gates = needed.gates(&rules.of_profile).join(" ");
+    Ok(Way::Run { gates, base })
 }
 
-/// True if the pull request's head was measured, by main at the queue's base and against it, with the same tree.
+/// True if the pull request's head was measured, by this commit of main and against it, with the same tree.
 async fn has_verdict(
     client: &Client,
     config: &GitHubConfig,
-    event: &QueueEvent,
+    base: &Sha,
     pull: &Pull,
     queued: &Tip,
 ) -> Result<bool, Error> {
@@ -136,14 +141,13 @@ async fn has_verdict(
     let id = check_of(&config.name, pull.number, head);
     let name = id.name();
     let found = client.check(&name).await?;
-    let judged =
-        found.filter(|run| is_verdict(run) && name.main_of(run).as_ref() == Some(&event.base_sha));
+    let judged = found.filter(|run| is_verdict(run) && name.main_of(run).as_ref() == Some(base));
     if judged.is_none() || client.commit(head).await?.tree != queued.tree {
         return Ok(false);
     }
-    // Main stood at the queue's base when it was judged: with that in it the head was measured against it.
-    let compared = client.compare(event.base_sha.as_str(), head).await?;
-    Ok(compared.is_some_and(|compared| compared.merge_base == event.base_sha))
+    // Main stood there when it was judged: with that in it the head was measured against it.
+    let compared = client.compare(base.as_str(), head).await?;
+    Ok(compared.is_some_and(|compared| compared.merge_base == *base))
 }
 
 /// True if it says that the commit passed or failed, not that nothing was shown.
@@ -162,11 +166,11 @@ async fn run(
     rules: &GitHubRules,
     event: &QueueEvent,
     pull: &Pull,
-    gates: &str,
+    base: &Sha,
     labelled: &mut Labelled,
 ) -> Result<bool, Error> {
     let (config, head) = (&rules.config, &event.head_sha);
-    let mark = Mark::of(config, pull.number, gates, event.base_sha.as_str());
+    let mark = Mark::of(config, pull.number, &labelled.gates, base.as_str());
     let own_id = client.own_id().await?;
     let statuses = client.statuses(head).await?;
     let there = ours(&statuses, &mark.context, own_id);
@@ -186,9 +190,9 @@ async fn run(
     let inputs = BTreeMap::from([
         ("pr", pull.number.to_string()),
         ("head_sha", head.to_string()),
-        ("gates", gates.to_owned()),
+        ("gates", labelled.gates.clone()),
         ("queue", event.branch.name.clone()),
-        ("base_sha", event.base_sha.to_string()),
+        ("base_sha", base.to_string()),
     ]);
     start(client, config, pull, head, &mark, &inputs).await?;
     Ok(true)

@@ -71,8 +71,8 @@ pub struct Answers<'a> {
     alone: BTreeMap<&'a str, &'a Sample>,
     /// Base's answer to each request, by its number.
     base: BTreeMap<u32, &'a Sample>,
-    /// The prompts that each text was given to in either launch, by the text's digest; short texts and repetitions
-    /// left out. Read where an answer differs.
+    /// The prompts that each text was given to in either launch, by the text's digest; short texts, repetitions, and what
+    /// base itself gives to several prompts left out. Read where an answer differs.
     given_to: OnceCell<BTreeMap<&'a str, BTreeSet<Prompt<'a>>>>,
     /// Both launches' sound answers.
     both: Vec<&'a Sample>,
@@ -108,11 +108,12 @@ impl<'a> Answers<'a> {
 
     fn given_to(&self) -> &BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
         self.given_to.get_or_init(|| {
-            let mut given_to: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
-            for sample in self.both.iter().filter(|s| is_telling(s)) {
-                let prompts = given_to.entry(&sample.text_sha256).or_default();
-                prompts.insert(Prompt::of(sample));
-            }
+            let mut given_to = prompts_by_text(self.both.iter().copied());
+            let mut in_base: Vec<&Sample> = self.base.values().copied().collect();
+            // Beside others base may have the fault too.
+            in_base.retain(|sample| sample.case.is_none() || is_alone(sample));
+            let in_base = prompts_by_text(in_base.into_iter());
+            given_to.retain(|text, _| in_base.get(text).is_none_or(|prompts| prompts.len() < 2));
             given_to
         })
     }
@@ -138,6 +139,17 @@ impl<'a> Answers<'a> {
     pub fn differs_from_base(&self, sample: &Sample) -> bool {
         let base = self.in_base(sample);
         base.is_some_and(|base| !is_same(base, sample))
+    }
+
+    /// True if an answer that differs is not known to part early from each other answer to its prompt: a near-tie may then have
+    /// led into a text that another prompt got too.
+    fn may_be_near_tie(&self, sample: &Sample) -> bool {
+        let others = self.alone(sample).into_iter().chain(self.in_base(sample));
+        let mut others = others.filter(|other| !is_same(other, sample));
+        others.any(|other| {
+            let are_kept = other.text.is_some() && sample.text.is_some();
+            are_kept && !parts_within(other, sample, EARLY, EARLY_TOKENS)
+        })
     }
 
     /// Why an answer is wrong beside what the prompt got alone, or in base; `None` where neither is there, where it is
@@ -183,6 +195,9 @@ impl<'a> Answers<'a> {
         let given_to = self.given_to().get(sample.text_sha256.as_str())?;
         let own = Prompt::of(sample);
         let owner = given_to.iter().find(|prompt| **prompt != own)?;
+        if self.may_be_near_tie(sample) {
+            return None;
+        }
         let (said, expected) = (quoted(sample, 0), quoted(other, 0));
         Some(format!(
             "{said} instead of {expected}, and that is what {owner} was answered"
@@ -293,6 +308,17 @@ fn are_most(at_once: usize, early: usize, all: usize) -> bool {
     let at_once = at_once >= LEAST_OTHER && 2 * at_once > all;
     let early = early >= LEAST_OTHER && 10 * early >= 9 * all;
     at_once || early
+}
+
+fn prompts_by_text<'a>(
+    samples: impl Iterator<Item = &'a Sample>,
+) -> BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
+    let mut prompts: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
+    for sample in samples.filter(|sample| is_telling(sample)) {
+        let given_to = prompts.entry(&sample.text_sha256).or_default();
+        given_to.insert(Prompt::of(sample));
+    }
+    prompts
 }
 
 /// True if a workload has a reference for its answers, which judges them.

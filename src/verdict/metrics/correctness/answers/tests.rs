@@ -107,6 +107,25 @@ fn what_a_text_alone_tells() {
 }
 
 #[test]
+fn a_near_tie_may_lead_into_what_another_prompt_got() {
+    let (first, second) = (
+        "it seems to be a list of words",
+        "it seems to be a list, is it",
+    );
+    let sound = || pairs(&[(first, first), (second, second)]);
+    let led = || pairs(&[(first, second), (second, second)]);
+    assert_eq!(counts(led(), Some(sound())), (1.0, 0.0));
+    assert_eq!(counts(led(), None), (1.0, 0.0));
+    // Base gives that text to several prompts: the model often says it.
+    let usual = "sorry, I cannot help with that";
+    let often = |last| pairs(&[(usual, usual), (usual, usual), ("one two three", last)]);
+    assert_eq!(
+        counts(often(usual), Some(often("one two three"))),
+        (1.0, 0.0)
+    );
+}
+
+#[test]
 fn many_differences_are_no_near_ties_where_base_has_none() {
     let launch_of = |n: usize, differing: usize| {
         let texts: Vec<(String, String)> = (0..n)
