@@ -55,11 +55,18 @@ pub struct LaunchAnswers<'a> {
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
+    /// Share of the sound requests for which a connection was opened.
+    pub connected: f64,
     at_once: OnceCell<usize>,
     with_first: OnceCell<(usize, usize)>,
     contradiction: OnceCell<Option<String>>,
     implausible: [OnceCell<Option<String>>; 2],
     held_back: OnceCell<Option<HeldBack>>,
+}
+
+fn connected(sound: &[&Sample]) -> f64 {
+    let opened = sound.iter().filter(|s| s.stamps.connect_ns.is_some());
+    opened.count() as f64 / sound.len().max(1) as f64
 }
 
 impl<'a> LaunchAnswers<'a> {
@@ -80,6 +87,7 @@ impl<'a> LaunchAnswers<'a> {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
+            connected: connected(&requests.measured),
             lost_elsewhere: requests.lost_elsewhere(),
             requests,
             unanswered,

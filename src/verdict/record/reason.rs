@@ -75,6 +75,7 @@ rules! {
     TooFewSamples = "too-few-samples",
     TreeFiles = "tree-files",
     Undecided = "undecided",
+    UnkeptConnections = "unkept-connections",
     UnknownWorkload = "unknown-workload",
     Vacuous = "vacuous",
     VoidSamples = "void-samples",
@@ -147,6 +148,11 @@ pub enum Facts {
     Resent {
         base: u64,
         head: u64,
+    },
+    /// Share of requests in each arm for which a connection was opened.
+    UnkeptConnections {
+        base: f64,
+        head: f64,
     },
     /// The longest run of launches of one arm; `from` is a launch's position.
     InARow {

@@ -252,6 +252,33 @@ fn requests_that_head_alone_made_the_client_send_again_are_no_pass() {
     }
 }
 
+/// Of ten requests of base and of head, for so many a connection is opened.
+pub(crate) fn connecting(of_base: usize, of_head: usize) -> RunRecord {
+    let mut session = in_turn(3.0, 20.0, 3.0);
+    for launch in &mut session.launches {
+        let of_ten = match launch.arm {
+            Arm::Base => of_base,
+            Arm::Head => of_head,
+        };
+        for (n, sample) in launch.samples.iter_mut().enumerate() {
+            let send = sample.stamps.send_ns;
+            sample.stamps.connect_ns = (n % 10 < of_ten).then(|| (send - 2_000, send - 1_000));
+        }
+    }
+    session
+}
+
+#[test]
+fn a_head_that_keeps_no_connection_is_no_pass() {
+    let rule = "unkept-connections";
+    let part = "one was opened for 60 % of its requests, and for 10 % of base's";
+    check(&connecting(1, 6), Verdict::Inconclusive, rule, part);
+    for (of_base, of_head) in [(0, 0), (10, 10), (0, 4), (3, 10), (10, 0)] {
+        let session = connecting(of_base, of_head);
+        check(&session, Verdict::Pass, "regression", "");
+    }
+}
+
 /// An anchor is another release, which main is not judged against.
 #[test]
 fn a_recording_beside_an_anchor_is_held_against_nothing() {

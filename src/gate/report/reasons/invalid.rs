@@ -62,6 +62,12 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             "head closed {head} kept connections without an answer, base {base}, and the client sent these requests again: \
              head may drop requests. If it means to close connections, set keep_alive = false under [engine]"
         ),
+        Facts::UnkeptConnections { base, head } => format!(
+            "head closes connections after its answers: one was opened for {} of its requests, and for {} of base's. Clients \
+             of a network wait for each, and no time here shows it. If it means to, set keep_alive = false under [engine]",
+            percent(*head),
+            percent(*base)
+        ),
         Facts::InARow {
             arm,
             launches,

@@ -78,6 +78,7 @@ pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
         .or_else(|| answers::other_answers(view))
         .or_else(|| stream::late_end(view))
         .or_else(|| stream::resent(view))
+        .or_else(|| stream::unkept_connections(view))
         .or_else(|| answers::fewer_turns(view))
 }
 

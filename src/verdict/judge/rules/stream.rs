@@ -1,4 +1,5 @@
-//! Rules on what no metric of a stream reads: its end after the last token, and requests that were sent twice.
+//! Rules on what no metric of a stream reads: its end after the last token, requests that were sent twice, and connections
+//! that are not kept.
 
 use super::super::view::View;
 use crate::plan::Rule;
@@ -14,6 +15,28 @@ const LATE: f64 = 0.05;
 const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
+
+/// Of requests for which an arm opens a connection, a share that keeps none, and one that keeps most.
+const KEEPS_NONE: f64 = 0.5;
+const KEEPS_MOST: f64 = 0.25;
+
+/// Head closes the connection after each answer, and base does not: a client opens one for each request, by some round trips
+/// over a network, and no time of a request begins before that.
+pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
+    let check = view.case.check;
+    let is_compared = matches!(check.rule, Rule::Regression { .. });
+    if !is_compared || !is_of_answers(check.metric) || !view.arms().contains(&Arm::Base) {
+        return None;
+    }
+    let of = |arm| {
+        let shares = view.of(arm).kept.iter().map(|kept| kept.connected);
+        stats::median(&shares.collect::<Vec<f64>>())
+    };
+    let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);
+    let facts = Facts::UnkeptConnections { base, head };
+    let closes = base < KEEPS_MOST && head > KEEPS_NONE;
+    closes.then(|| Reason::new(RuleId::UnkeptConnections, facts))
+}
 
 /// Streams of head end later after their last token than base's, by more than the margin of a whole answer: a client that
 /// waits for the end waits longer, and no time of tokens shows it. By Mann and Whitney's test over launches, however the

@@ -10,7 +10,7 @@ use super::counters::{
     conversation, counter_plan, goodput_plan, limited_plan, prefilling, shorter, within_slo,
 };
 use super::growth::{by_chance, gauged};
-use super::held_back::{ends_after, in_turn, reading, sent_again};
+use super::held_back::{connecting, ends_after, in_turn, reading, sent_again};
 use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
@@ -32,7 +32,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 53] = [
+const RULES: [&str; 54] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -81,6 +81,7 @@ const RULES: [&str; 53] = [
     "too-few-samples",
     "tree-files",
     "undecided",
+    "unkept-connections",
     "unknown-workload",
     "vacuous",
     "void-samples",
