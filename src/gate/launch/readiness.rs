@@ -37,6 +37,10 @@ const LOOK: Duration = Duration::from_secs(20);
 /// A probe of another port that takes longer is no answer.
 const PROBE: Duration = Duration::from_secs(5);
 
+/// An engine that generates tokens at another port has this long, and three times as long as it took until then, to open its
+/// own: a router may wait for workers that load one after another.
+const ROUTER: Duration = Duration::from_secs(180);
+
 /// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
 const CONNECT: Duration = Duration::from_secs(1);
 
@@ -106,13 +110,22 @@ impl StartError {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     within: Duration,
+    /// Other ports are looked at this often, and asked for a token.
     look: Duration,
+    asks_others: bool,
+    /// See [`ROUTER`].
+    router: Duration,
 }
 
 impl Limits {
-    /// An engine has this long to generate a token.
-    pub fn within(within: Duration) -> Self {
-        Self { within, look: LOOK }
+    /// An engine has this long to generate a token. One of which an earlier launch did so at its port is asked at no other.
+    pub fn of(within: Duration, is_first: bool) -> Self {
+        Self {
+            within,
+            look: LOOK,
+            asks_others: is_first,
+            router: ROUTER,
+        }
     }
 }
 
@@ -134,8 +147,7 @@ async fn is_open(address: SocketAddr) -> bool {
 
 /// Waits until `probe` reports a token, the engine exits, the time is over, or the probes' patience runs out. An error carries
 /// the last probe's message. `hear` is called after `LOOK`, once, with that message or the other ports that the engine
-/// listens on, and when it generates a token at one of those. It then has as long again to open its own: a router may wait
-/// for all its workers.
+/// listens on, and when it generates a token at one of those.
 pub async fn await_ready<F, Fut>(
     process: &mut Process,
     address: SocketAddr,
@@ -149,7 +161,7 @@ where
 {
     let spawned = process.spawned();
     let mut is_told = false;
-    let Limits { within, look } = limits;
+    let Limits { within, look, .. } = limits;
     let mut next_look = look;
     let mut port_open = None;
     let mut said = None;
@@ -204,24 +216,34 @@ where
             }
         }
         if spawned.elapsed() >= next_look {
-            let is_closed = port_open.is_none() && given_up.is_none();
-            if is_closed && let Some(port) = answering_port(process, address, &probe).await {
-                let so_far = spawned.elapsed();
-                given_up = Some(Instant::now() + so_far);
-                let detail = format!(
-                    "the engine generates tokens at port {port}, and nothing listens on {address}, which it was given: does \
-                     `serve` hand `{{port}}` to the server?"
-                );
-                hear(&detail);
-                (is_told, said) = (true, Some(detail));
+            if limits.asks_others && port_open.is_none() && given_up.is_none() {
+                let answering = tokio::select! {
+                    port = answering_port(process, address, &probe) => port,
+                    // Its own port opens meanwhile.
+                    () = opens(address) => continue,
+                };
+                if let Some(port) = answering {
+                    // A single process has no router to wait for.
+                    let patience = match tree::below(process.pid(), &[]).len() {
+                        0 | 1 => look,
+                        _ => limits.router.max(3 * spawned.elapsed()),
+                    };
+                    given_up = Some(Instant::now() + patience);
+                    let detail = format!(
+                        "the engine generates tokens at port {port}, and nothing listens on {address}, which it was given: does \
+                         `serve` hand `{{port}}` to the server?"
+                    );
+                    hear(&detail);
+                    (is_told, said) = (true, Some(detail));
+                }
             }
-            let heard = match port_open {
-                None => closed_but_for(process, address),
-                Some(_) => said.clone(),
-            };
-            if let Some(heard) = heard.filter(|_| !is_told) {
-                is_told = true;
-                hear(&heard);
+            if !is_told {
+                let heard = match port_open {
+                    None => closed_but_for(process, address),
+                    Some(_) => said.clone(),
+                };
+                heard.iter().for_each(|heard| hear(heard));
+                is_told = heard.is_some();
             }
             next_look = match port_open {
                 None => spawned.elapsed() + look,
@@ -267,8 +289,15 @@ fn other_ports(process: &Process, address: SocketAddr) -> Vec<u16> {
     ports
 }
 
-/// Another port of the engine at which it generates a token. Only ports that a configuration names are asked: over those
-/// that the kernel chose, parts of an engine speak to each other.
+/// Returns once something listens there.
+async fn opens(address: SocketAddr) {
+    while !is_open(address).await {
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Another port of the engine at which it generates a token. Ports in the range from which the kernel chooses are not asked:
+/// over those parts of an engine speak to each other.
 async fn answering_port<F, Fut>(process: &Process, address: SocketAddr, probe: &F) -> Option<u16>
 where
     F: Fn(SocketAddr) -> Fut,
@@ -363,7 +392,7 @@ mod tests {
                 patience,
             })
         };
-        let limits = Limits::within(within);
+        let limits = Limits::of(within, true);
         started(command, listener.local_addr().unwrap(), limits, probe)
     }
 
@@ -375,6 +404,8 @@ mod tests {
         let limits = Limits {
             look: Duration::from_millis(50),
             within: Duration::from_secs(20),
+            asks_others: true,
+            router: Duration::from_millis(100),
         };
         started(&command, address, limits, |asked| async move {
             assert_eq!(asked.port(), port);
@@ -398,11 +429,13 @@ mod tests {
         let error = probed(&["sh", "-c", "sleep 0.2; exit 7"], Duration::MAX, None);
         assert!(error.ended);
         assert_eq!(error.detail, "the engine exited (exit status: 7)");
-        let mut ports = 20_000..*ephemeral().start();
-        let port = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-        let error = at_another(port.unwrap());
-        let told = format!("the engine generates tokens at port {}, and", port.unwrap());
-        assert!(error.detail.starts_with(&told), "{}", error.detail);
+        // Where the kernel chooses among all ports, none is asked.
+        let mut ports = 1_024..*ephemeral().start();
+        if let Some(port) = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
+            let error = at_another(port);
+            let told = format!("the engine generates tokens at port {port}, and nothing");
+            assert!(error.detail.starts_with(&told), "{}", error.detail);
+        }
     }
 
     #[test]

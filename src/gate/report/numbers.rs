@@ -122,7 +122,11 @@ pub fn size(check: &CheckVerdict) -> String {
 
 /// Decimals of percentages in an interval.
 fn digits((low, high): (f64, f64)) -> usize {
-    if high - low < 0.01 { 2 } else { 1 }
+    match high - low {
+        narrow if narrow < 0.01 => 2,
+        wide if wide >= 1.0 => 0,
+        _ => 1,
+    }
 }
 
 /// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
@@ -222,6 +226,10 @@ mod tests {
         assert_eq!(
             signed_percents(-0.001, (-0.004, 0.002)),
             "-0.10 % [-0.40, +0.20]"
+        );
+        assert_eq!(
+            signed_percents(27.473, (25.0, 30.126)),
+            "+2747 % [+2500, +3013]"
         );
         for (x, expect) in [
             (1.0, "1.00"),

@@ -239,7 +239,10 @@ impl ArmHost<'_> {
                 NotReady { said, patience }
             })
         };
-        let limits = Limits::within(self.engine.ready_timeout);
+        let limits = Limits::of(
+            self.engine.ready_timeout,
+            self.answered_after.get().is_none(),
+        );
         let tell = |said: &str| {
             hear(said);
             let line = format!("{}: {said}", arm.name());

@@ -17,20 +17,30 @@ const MOST_PAGES: u32 = 20;
 pub struct CheckName<'a> {
     pub name: &'a str,
     pub head: &'a Sha,
-    /// Ours alone. It is found by this, and written with `main` after it.
+    /// Ours alone. It is found by this, and written with `main` and `run` after it.
     pub external_id: &'a str,
     /// Main's commit that judges.
     pub main: Option<&'a Sha>,
-    /// Where its details are.
+    /// Number of the workflow run.
+    pub run: Option<&'a str>,
+    /// Where its details are. Of the app of Actions GitHub shows the check run's own page instead.
     pub details_url: Option<&'a str>,
 }
 
 impl CheckName<'_> {
     fn written_id(&self) -> String {
-        match self.main {
-            Some(main) => format!("{}:{main}", self.external_id),
-            None => self.external_id.to_owned(),
+        let (id, main) = (self.external_id, self.main.map_or("", Sha::as_str));
+        match self.run {
+            Some(run) => format!("{id}:{main}:{run}"),
+            None if main.is_empty() => id.to_owned(),
+            None => format!("{id}:{main}"),
         }
+    }
+
+    /// What stands after the name: main's commit and the workflow run, as far as they are known.
+    fn parts<'r>(&self, run: &'r CheckRun) -> impl Iterator<Item = &'r str> {
+        let rest = run.external_id.strip_prefix(self.external_id);
+        rest.unwrap_or_default().split(':').skip(1)
     }
 
     fn is(&self, external_id: &str) -> bool {
@@ -40,8 +50,12 @@ impl CheckName<'_> {
 
     /// Main's commit that a check run of this name was judged by.
     pub fn main_of(&self, run: &CheckRun) -> Option<Sha> {
-        let main = run.external_id.strip_prefix(self.external_id)?;
-        Sha::parse(main.strip_prefix(':')?).ok()
+        Sha::parse(self.parts(run).next()?).ok()
+    }
+
+    /// Number of the workflow run that wrote a check run of this name.
+    pub fn run_of<'r>(&self, run: &'r CheckRun) -> Option<&'r str> {
+        self.parts(run).nth(1)
     }
 }
 

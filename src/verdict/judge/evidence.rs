@@ -22,8 +22,8 @@ pub struct Reading<'a> {
     pub sent: usize,
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
     pub stream_end_ms: Option<(f64, f64)>,
-    /// [`LaunchAnswers::connected`](super::launch_view::LaunchAnswers).
-    pub connected: f64,
+    /// [`LaunchAnswers::reconnected`](super::launch_view::LaunchAnswers).
+    pub reconnected: f64,
 }
 
 #[derive(Default)]
@@ -95,7 +95,7 @@ impl<'a> Evidence<'a> {
             drift,
             sent: answers.sent,
             stream_end_ms: answers.stream_end_ms,
-            connected: answers.connected,
+            reconnected: answers.reconnected,
         });
     }
 

@@ -55,8 +55,8 @@ pub struct LaunchAnswers<'a> {
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
-    /// Share of the sound requests for which a connection was opened.
-    pub connected: f64,
+    /// Share of the sound requests soon after an answer for which a connection was opened all the same.
+    pub reconnected: f64,
     at_once: OnceCell<usize>,
     with_first: OnceCell<(usize, usize)>,
     contradiction: OnceCell<Option<String>>,
@@ -64,9 +64,22 @@ pub struct LaunchAnswers<'a> {
     held_back: OnceCell<Option<HeldBack>>,
 }
 
-fn connected(sound: &[&Sample]) -> f64 {
-    let opened = sound.iter().filter(|s| s.stamps.connect_ns.is_some());
-    opened.count() as f64 / sound.len().max(1) as f64
+/// A connection that was left open longer than this, its server may have closed as idle.
+const IDLE_NS: u64 = 1_000_000_000;
+
+fn reconnected(sound: &[&Sample]) -> f64 {
+    let ends = sound.iter().filter_map(|sample| sample.stamps.done_ns);
+    let mut ends: Vec<u64> = ends.collect();
+    ends.sort_unstable();
+    let is_soon = |sample: &&&Sample| {
+        let stamps = &sample.stamps;
+        let begin = stamps.connect_ns.map_or(stamps.send_ns, |(asked, _)| asked);
+        let before = ends.partition_point(|end| *end <= begin);
+        before > 0 && begin - ends[before - 1] <= IDLE_NS
+    };
+    let soon: Vec<_> = sound.iter().filter(is_soon).collect();
+    let opened = soon.iter().filter(|s| s.stamps.connect_ns.is_some());
+    opened.count() as f64 / soon.len().max(1) as f64
 }
 
 impl<'a> LaunchAnswers<'a> {
@@ -87,7 +100,7 @@ impl<'a> LaunchAnswers<'a> {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
-            connected: connected(&requests.measured),
+            reconnected: reconnected(&requests.measured),
             lost_elsewhere: requests.lost_elsewhere(),
             requests,
             unanswered,

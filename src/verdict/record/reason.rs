@@ -149,7 +149,7 @@ pub enum Facts {
         base: u64,
         head: u64,
     },
-    /// Share of requests in each arm for which a connection was opened.
+    /// Share of the requests soon after an answer for which a connection was opened, in each arm.
     UnkeptConnections {
         base: f64,
         head: f64,

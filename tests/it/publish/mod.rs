@@ -1,5 +1,6 @@
 //! What is published of a pull request's commit: texts, hostile artifacts, and what GitHub is told.
 
+mod apps;
 mod artifacts;
 mod beside;
 mod comments;
@@ -10,4 +11,5 @@ mod pages;
 mod posted;
 mod records;
 mod shown;
+mod troubles;
 mod unmeasured;

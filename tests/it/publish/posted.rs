@@ -1,16 +1,15 @@
-//! What GitHub is told, through the binary against the fake: comments, check runs, and GitHub's troubles.
+//! What GitHub is told, through the binary against the fake: comments and check runs.
 
 use super::records::{BASE, HEAD, Site, noisy, record, regressed};
 use fixture::Ended;
 use fixture::github::{
-    ACTIONS_BOT_ID, ACTIONS_TOKEN, Comment, Fake, Grant, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble,
-    sha,
+    ACTIONS_TOKEN, Comment, Fake, Ill, PERSONAL_TOKEN, REPOSITORY, Trouble, sha,
 };
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 
-const MARKER: &str = "<!-- infergate:gate -->";
+pub(super) const MARKER: &str = "<!-- infergate:gate -->";
 
 /// A pull request 12 whose head is [`HEAD`].
 pub(super) fn github() -> Fake {
@@ -60,7 +59,7 @@ pub(super) fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
     ended
 }
 
-fn comment_of(author: &str, body: &str, id: u64) -> Comment {
+pub(super) fn comment_of(author: &str, body: &str, id: u64) -> Comment {
     Comment {
         id,
         issue: 12,
@@ -318,117 +317,6 @@ fn no_annotation_is_shown_twice() {
 }
 
 #[test]
-fn a_persons_token_says_it_by_a_status() {
-    let (site, fake) = (Site::new(&record()), github());
-    let from = site.artifact().to_str().unwrap().to_owned();
-    let arguments = ["--from", &from, "--base-sha", BASE, "--profile", "quick"];
-    publish(&site, &fake, PERSONAL_TOKEN, &arguments)
-        .expect(0)
-        .says(&["this token may not write check runs: a commit status stands in its place"]);
-    let state = fake.state();
-    assert_eq!(state.check_runs.len(), 0);
-    let status = &state.statuses[0];
-    assert_eq!(
-        (
-            status.sha.as_str(),
-            status.context.as_str(),
-            status.state.as_str()
-        ),
-        (HEAD, "infergate", "success")
-    );
-    assert_eq!(state.comments[0].author, "octocat");
-}
-
-#[test]
-fn github_down_keeps_the_verdict_and_a_later_call_posts_it() {
-    let (site, fake) = (Site::new(&regressed()), github());
-    fake.plant(Trouble {
-        method: "",
-        path: "",
-        times: 1_000,
-        ill: Ill::Status(503, "Service unavailable", vec![]),
-    });
-    let ended = report(&site, &fake, &[]).expect(1).says(&[
-        "the comment could not be posted: ",
-        "the check run could not be posted: ",
-        "503",
-        "what was to be said is kept in ",
-    ]);
-    assert!(ended.stdout.contains("kept in "), "{}", ended.stdout);
-    let kept = fs::read_to_string(site.kept("comment.md")).unwrap();
-    assert!(kept.contains("Fail: "));
-    let summary = fs::read_to_string(site.main.path("summary")).unwrap();
-    assert!(
-        summary.contains("> the comment could not be posted: "),
-        "{summary}"
-    );
-    fake.state().troubles.clear();
-    report(&site, &fake, &[]).expect(1);
-    let state = fake.state();
-    assert!(state.comments[0].body.contains("Fail: "));
-    assert_eq!(state.check_runs[0]["conclusion"], "failure");
-}
-
-#[test]
-fn a_failure_between_comment_and_check_run_stops_neither() {
-    let (site, fake) = (Site::new(&record()), github());
-    fake.plant(Trouble {
-        method: "POST",
-        path: "/comments",
-        times: 1,
-        ill: Ill::Status(502, "Bad gateway", vec![]),
-    });
-    report(&site, &fake, &[])
-        .expect(0)
-        .says(&["the comment could not be posted: "]);
-    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
-    let (site, fake) = (Site::new(&record()), github());
-    fake.plant(Trouble {
-        method: "POST",
-        path: "/check-runs",
-        times: 1,
-        ill: Ill::Status(502, "Bad gateway", vec![]),
-    });
-    report(&site, &fake, &[])
-        .expect(0)
-        .says(&["the check run could not be posted: "]);
-    assert!(fake.state().comments[0].body.contains("Pass: "));
-}
-
-#[test]
-fn what_was_done_without_an_answer_is_not_done_twice() {
-    let (site, fake) = (Site::new(&record()), github());
-    fake.plant(Trouble {
-        method: "POST",
-        path: "/comments",
-        times: 1,
-        ill: Ill::DoneBut(502),
-    });
-    fake.plant(Trouble {
-        method: "POST",
-        path: "/check-runs",
-        times: 1,
-        ill: Ill::Broken,
-    });
-    report(&site, &fake, &["--patience", "10s"]).expect(0);
-    let state = fake.state();
-    assert_eq!((state.comments.len(), state.check_runs.len()), (1, 1));
-    assert_eq!(state.check_runs[0]["conclusion"], "success");
-}
-
-#[test]
-fn a_missing_permission_is_named() {
-    let (site, fake) = (Site::new(&record()), github());
-    fake.state().grant("pull_requests", Some(Grant::Read));
-    report(&site, &fake, &[]).expect(0).says(&[
-        "the comment could not be posted: ",
-        "403",
-        "permission",
-    ]);
-    assert_eq!(fake.state().check_runs[0]["conclusion"], "success");
-}
-
-#[test]
 fn changed_gates_and_no_comment() {
     let (site, fake) = (Site::new(&record()), github());
     fake.state()
@@ -585,103 +473,6 @@ fn a_cut_list_of_files_is_told() {
         let body = fake.state().comments[0].body.clone();
         assert!(body.contains(part), "`{part}` is missing in:\n{body}");
     }
-}
-
-/// A GitHub whose token is an app's with an id of its own, as on every Enterprise server.
-fn of_another_app() -> Fake {
-    let fake = github();
-    let mut state = fake.state();
-    state.become_app("other-app[bot]");
-    // Anybody can write our mark, the bot of Actions too.
-    for (id, author) in [(1, "mallory"), (2, "github-actions[bot]")] {
-        let body = format!("{MARKER}\nnot ours");
-        state.comments.push(comment_of(author, &body, id));
-    }
-    drop(state);
-    fake
-}
-
-/// One comment of the app's beside the two that are not its.
-fn has_one_of_its_own(fake: &Fake) {
-    let state = fake.state();
-    let authors: Vec<&str> = state.comments.iter().map(|c| c.author.as_str()).collect();
-    assert_eq!(
-        authors,
-        ["mallory", "github-actions[bot]", "other-app[bot]"]
-    );
-    assert!(
-        state.comments[..2]
-            .iter()
-            .all(|c| c.body.ends_with("not ours"))
-    );
-    assert!(state.comments[2].body.contains("Measuring: "));
-}
-
-fn pending(site: &Site, fake: &Fake) -> Ended {
-    let pending = ["--pending", "--base-sha", BASE];
-    let mut command = publishing(site, fake, ACTIONS_TOKEN, &pending);
-    command.env("GITHUB_API_URL", fake.enterprise_url());
-    Ended::of(&command.output().unwrap()).expect(0)
-}
-
-#[test]
-fn an_app_finds_its_own_comment_again() {
-    let (site, fake) = (Site::new(&record()), of_another_app());
-    for _ in 0..3 {
-        let ended = pending(&site, &fake);
-        assert!(!ended.stderr.contains("bot_id"), "{}", ended.stderr);
-    }
-    has_one_of_its_own(&fake);
-}
-
-#[test]
-fn where_the_server_does_not_say_who_we_are_the_answer_does() {
-    let (site, fake) = (Site::new(&record()), of_another_app());
-    let none = Ill::Status(404, "Not Found", vec![]);
-    fake.plant(Trouble {
-        method: "POST",
-        path: "/graphql",
-        times: 9,
-        ill: none,
-    });
-    let names_it = ["writes as the account 77, not as 41898282", "bot_id = 77"];
-    pending(&site, &fake).says(&names_it);
-    // The comment of before is found by the answer, and the one that told is taken back.
-    pending(&site, &fake).says(&names_it);
-    pending(&site, &fake).says(&names_it);
-    has_one_of_its_own(&fake);
-    // The project's word ends the detour.
-    let asked = fake.asked().len();
-    let config = site.main.read("gates/gate.toml");
-    let config = format!("{config}\n[github]\nbot_id = 77\n");
-    site.main.write("gates/gate.toml", &config);
-    let ended = pending(&site, &fake);
-    assert!(!ended.stderr.contains("bot_id"), "{}", ended.stderr);
-    has_one_of_its_own(&fake);
-    assert!(
-        !fake.asked()[asked..]
-            .iter()
-            .any(|asked| asked.starts_with("DELETE"))
-    );
-}
-
-#[test]
-fn the_authors_id_can_be_given() {
-    let (site, fake) = (Site::new(&record()), github());
-    fake.state().comments.push(comment_of(
-        "github-actions[bot]",
-        &format!("{MARKER}\nold"),
-        5,
-    ));
-    report(
-        &site,
-        &fake,
-        &["--comment-author-id", &ACTIONS_BOT_ID.to_string()],
-    )
-    .expect(0);
-    let state = fake.state();
-    assert_eq!(state.comments.len(), 1);
-    assert!(!state.requests.iter().any(|r| r.path == "/user"));
 }
 
 #[test]

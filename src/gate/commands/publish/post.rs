@@ -228,6 +228,7 @@ impl CheckId<'_> {
             head: self.head,
             external_id: &self.external_id,
             main: None,
+            run: None,
             details_url: None,
         }
     }
@@ -246,6 +247,7 @@ pub fn check_name<'a>(options: &'a PublishOptions, id: &'a CheckId<'_>) -> Check
     let is_measured = matches!(options.subject, Subject::Pending | Subject::From(_));
     CheckName {
         main: options.main.as_ref().filter(|_| is_measured),
+        run: options.run_url.as_deref().map(run_number),
         details_url: options.run_url.as_deref(),
         ..id.name()
     }
@@ -256,8 +258,8 @@ async fn anothers(client: &Client, options: &PublishOptions, name: &str) -> Opti
     let id = check_of(name, options.pull, &options.head);
     let found = client.check(&id.name()).await;
     let run = found.ok().flatten()?;
-    let theirs = without_attempt(run.details_url.as_deref()?);
-    (theirs != without_attempt(options.run_url.as_deref()?)).then_some(run)
+    let is_anothers = id.name().run_of(&run)? != run_number(options.run_url.as_deref()?);
+    is_anothers.then_some(run)
 }
 
 /// Why it is not said that this pull request needs nothing. GitHub shows the newest check run of a name on a commit, and one
@@ -299,9 +301,10 @@ async fn failed_before(
     let own = options.pull;
     let runs = all_runs(client, options, name).await?;
     let is_failure = |run: &CheckRun| run.conclusion.as_deref() == Some("failure");
-    let this = options.run_url.as_deref().map(without_attempt);
+    let this = options.run_url.as_deref().map(run_number);
+    let id = check_of(name, own, &options.head);
     let is_of_this_run = |run: &CheckRun| {
-        let theirs = run.details_url.as_deref().map(without_attempt);
+        let theirs = id.name().run_of(run);
         theirs.is_some() && theirs == this && run.title.starts_with("fail: ")
     };
     if let Some(runs) = runs.get(&own)
@@ -310,8 +313,8 @@ async fn failed_before(
             .any(|run| is_failure(run) && is_of_this_run(run))
     {
         return Ok(Some(format!(
-            "an earlier attempt of this run measured a failure, which stands: that #{own} passes is not said after it; push \
-             another commit, or have a maintainer start the workflow by hand"
+            "an earlier attempt of this run measured a failure, which stands, so no pass is posted for #{own}: push another \
+             commit, or have a maintainer start the workflow by hand"
         )));
     }
     let others = runs.into_iter().filter(|(number, _)| *number != own);
@@ -319,8 +322,8 @@ async fn failed_before(
     let failed = newest.find(|(_, run)| is_failure(run));
     Ok(failed.map(|(number, _)| {
         format!(
-            "the check run of #{number} on the same commit says `failure`: that #{own} passes is not said beside it; push \
-             another commit, or have a maintainer measure #{number} again"
+            "the check run of #{number} on the same commit says `failure`, so no pass is posted for #{own}: push another \
+             commit, or have a maintainer measure #{number} again"
         )
     }))
 }
@@ -344,9 +347,10 @@ async fn all_runs(
     Ok(all)
 }
 
-/// The page of a workflow run, whichever of its attempts an address is of.
-fn without_attempt(url: &str) -> &str {
-    url.split_once("/attempts/").map_or(url, |(run, _)| run)
+/// The number of a workflow run, whichever of its attempts an address is of.
+fn run_number(url: &str) -> &str {
+    let run = url.split_once("/attempts/").map_or(url, |(run, _)| run);
+    run.rsplit('/').next().unwrap_or_default()
 }
 
 /// The check run's address, or the status's own in its place.

@@ -145,18 +145,27 @@ pub fn forget_options(target: &Path) -> io::Result<()> {
     /// Cargo's own, in which a build script has nothing.
     const OF_CARGO: [&str; 4] = ["deps", "examples", "incremental", ".fingerprint"];
     let entries = match fs::read_dir(target) {
-        // A build cannot read it either.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        // Another build removed the folder, or this one cannot read it either.
+        Err(error) if is_of_no_use(&error) => return Ok(()),
         entries => entries?,
     };
     for entry in entries {
         let entry = entry?;
         let name = entry.file_name();
         if name == "CMakeCache.txt" {
-            fs::remove_file(entry.path())?;
+            match fs::remove_file(entry.path()) {
+                Err(error) if is_of_no_use(&error) => {}
+                removed => removed?,
+            }
         } else if entry.file_type()?.is_dir() && !OF_CARGO.iter().any(|own| name == *own) {
             forget_options(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// CMake must write to its folder, too.
+fn is_of_no_use(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | PermissionDenied)
 }

@@ -63,8 +63,9 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
              head may drop requests. If it means to close connections, set keep_alive = false under [engine]"
         ),
         Facts::UnkeptConnections { base, head } => format!(
-            "head closes connections after its answers: one was opened for {} of its requests, and for {} of base's. Clients \
-             of a network wait for each, and no time here shows it. If it means to, set keep_alive = false under [engine]",
+            "head closes connections after its answers: of requests within a second of one, {} opened a new connection, and {} \
+             of base's. Clients of a network wait for each, and no time here shows it. If it means to, set keep_alive = \
+             false under [engine]",
             percent(*head),
             percent(*base)
         ),

@@ -16,7 +16,7 @@ const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
 
-/// Of requests for which an arm opens a connection, a share that keeps none, and one that keeps most.
+/// Of requests soon after an answer, the share with a new connection where none is kept, and where most are.
 const KEEPS_NONE: f64 = 0.5;
 const KEEPS_MOST: f64 = 0.25;
 
@@ -29,7 +29,7 @@ pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
         return None;
     }
     let of = |arm| {
-        let shares = view.of(arm).kept.iter().map(|kept| kept.connected);
+        let shares = view.of(arm).kept.iter().map(|kept| kept.reconnected);
         stats::median(&shares.collect::<Vec<f64>>())
     };
     let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);

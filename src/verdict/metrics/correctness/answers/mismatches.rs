@@ -8,10 +8,14 @@ use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::WorkloadKind;
 use crate::record::{Phase, Sample, Setting};
 use crate::stats;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 /// Most answers that are quoted.
 const QUOTED: usize = 3;
+
+/// Most situations that are counted.
+const SITUATIONS: usize = 6;
 
 /// Near-ties lie at the first token of at most this share of prompts.
 const NEAR_TIES: f64 = 0.1;
@@ -35,39 +39,42 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let varies = |d: &&Difference<'_>| base.from_alone.iter().any(|b| b.prompt == d.prompt);
     let beside_base: Vec<&Difference<'_>> = head.from_base.iter().filter(|d| !varies(d)).collect();
 
-    let mut wrong: Vec<&str> = head.wrong.iter().map(String::as_str).collect();
-    let mut open: Vec<&str> = Vec::new();
+    let mut wrong: Vec<&Told> = head.wrong.iter().collect();
+    let mut open: Vec<&Told> = Vec::new();
     let (n, n_base) = (prompts(&own), prompts(&of_base));
     let has_base = base.answers > 0;
     if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
-        wrong.extend(own.iter().map(|d| d.text.as_str()));
+        wrong.extend(own.iter().map(|d| &d.told));
     } else if head.mostly_differs() {
-        open.extend(head.from_alone.iter().map(|d| d.text.as_str()));
+        open.extend(head.from_alone.iter().map(|d| &d.told));
     } else if !has_base || n > n_base {
-        open.extend(own.iter().map(|d| d.text.as_str()));
+        open.extend(own.iter().map(|d| &d.told));
     }
     let are_others = head.are_others(&beside_base);
     for difference in beside_base {
         match are_others && (difference.is_at_once || difference.is_early) {
-            true => wrong.push(&difference.text),
-            false => open.push(&difference.text),
+            true => wrong.push(&difference.told),
+            false => open.push(&difference.told),
         }
     }
     let mut measure = LaunchMeasure {
         at_least: Some(wrong.len() as f64),
         ..LaunchMeasure::single((wrong.len() + open.len()) as f64, head.answers)
     };
-    let all = wrong.iter().chain(&open);
-    measure
-        .remarks
-        .extend(all.take(QUOTED).map(|text| (*text).to_owned()));
-    let rest = (wrong.len() + open.len()).saturating_sub(QUOTED);
-    if rest > 0 {
-        measure
-            .remarks
-            .push(format!("and {rest} more of {} compared", head.answers));
+    let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
+    let quoted = all.iter().take(QUOTED);
+    measure.remarks.extend(quoted.map(|told| told.text.clone()));
+    if all.len() > QUOTED {
+        measure.remarks.push(head.by_situation(&all));
     }
     Ok(measure)
+}
+
+/// An answer that is not what it should be.
+struct Told {
+    situation: String,
+    /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
+    text: String,
 }
 
 /// An answer that differs from another one to its prompt, where no log-probabilities say why.
@@ -77,7 +84,7 @@ struct Difference<'a> {
     place: usize,
     is_at_once: bool,
     is_early: bool,
-    text: String,
+    told: Told,
 }
 
 /// The answers of one launch after comparison.
@@ -85,8 +92,10 @@ struct Difference<'a> {
 struct Compared<'a> {
     /// Those that have another one to be compared with.
     answers: usize,
+    /// The same of each situation in which one was got.
+    situations: BTreeMap<String, usize>,
     /// Wrong for sure.
-    wrong: Vec<String>,
+    wrong: Vec<Told>,
     from_alone: Vec<Difference<'a>>,
     from_base: Vec<Difference<'a>>,
     /// Prompts that base answered too.
@@ -100,6 +109,33 @@ impl<'a> Compared<'a> {
     fn mostly_differs(&self) -> bool {
         let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
         2 * prompts(&differing) > self.repeated.len() as u64
+    }
+
+    /// `and 9 more of 160 compared: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none of the others`.
+    fn by_situation(&self, all: &[&Told]) -> String {
+        let mut text = format!(
+            "and {} more of {} compared",
+            all.len() - QUOTED,
+            self.answers
+        );
+        let mut counts: Vec<(usize, &str, usize)> = Vec::new();
+        for (situation, n) in &self.situations {
+            let differ = all.iter().filter(|told| told.situation == *situation);
+            counts.push((differ.count(), situation, *n));
+        }
+        counts.sort_by_key(|(differ, ..)| std::cmp::Reverse(*differ));
+        if counts.len() > 1 {
+            let differing = counts.iter().filter(|(differ, ..)| *differ > 0);
+            let mut listed: Vec<String> = differing
+                .take(SITUATIONS)
+                .map(|(differ, situation, n)| format!("{situation} {differ} of {n}"))
+                .collect();
+            if counts.iter().any(|(differ, ..)| *differ == 0) {
+                listed.push("none of the others".to_owned());
+            }
+            let _ = write!(text, ": {}", listed.join("; "));
+        }
+        text
     }
 
     /// So many prompts part from base's answers so soon that near-ties do not explain it.
@@ -127,13 +163,22 @@ impl<'a> Compared<'a> {
         compared
     }
 
+    fn count(&mut self, situation: &str) {
+        self.answers += 1;
+        *self.situations.entry(situation.to_owned()).or_default() += 1;
+    }
+
     fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
-        let place = name(sample);
+        let (situation, place) = (situation(sample), name(sample));
+        let told = |text: String| Told {
+            situation: situation.clone(),
+            text: format!("{place}: {text}"),
+        };
         if let Some(void) = &sample.void {
             // Other rules say that nothing was measured: they are judged as such.
             if is_degenerate(sample) {
-                self.answers += 1;
-                self.wrong.push(format!("{place}: {}", void.detail));
+                self.count(&situation);
+                self.wrong.push(told(void.detail.clone()));
             }
             return;
         }
@@ -141,7 +186,7 @@ impl<'a> Compared<'a> {
         if alone.is_none() && base.is_none() {
             return;
         }
-        self.answers += 1;
+        self.count(&situation);
         if alone.is_some() {
             self.repeated.insert(Prompt::of(sample));
         }
@@ -149,7 +194,7 @@ impl<'a> Compared<'a> {
             self.in_base.insert(Prompt::of(sample));
         }
         if let Some(wrong) = answers.wrong(sample) {
-            self.wrong.push(format!("{place}: {wrong}"));
+            self.wrong.push(told(wrong));
             return;
         }
         let differs = |other: &&Sample| !is_same(other, sample);
@@ -164,7 +209,6 @@ impl<'a> Compared<'a> {
             is_tie,
             has_same_tokens,
         } = parting(other, sample, near_tie);
-        let text = format!("{place}: {text} {whose}");
         let is_answer = !other.is_blank() && !other.tokens.repeats;
         let difference = Difference {
             prompt: Prompt::of(sample),
@@ -172,13 +216,13 @@ impl<'a> Compared<'a> {
             // A blank answer or a repetition that head mends parts at once too.
             is_at_once: is_answer && parts_at_once(other, sample),
             is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
-            text,
+            told: told(format!("{text} {whose}")),
         };
         match is_tie {
             Some(true) => {}
-            Some(false) => self.wrong.push(difference.text),
+            Some(false) => self.wrong.push(difference.told),
             // Beside the answer alone it may be the mode: base's of the same mode tells more.
-            None if has_same_tokens && whose == "in base" => self.wrong.push(difference.text),
+            None if has_same_tokens && whose == "in base" => self.wrong.push(difference.told),
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }
@@ -201,20 +245,31 @@ fn lacking<'d, 'a>(
     differences.iter().filter(is_new).collect()
 }
 
-/// The condition under which a request was sent, in words.
-fn name(sample: &Sample) -> String {
-    let prompt = Prompt::of(sample);
+/// The condition under which a request was sent, in words; empty where there is none.
+fn situation(sample: &Sample) -> String {
     match sample.setting {
-        Some(Setting::Cell { .. }) => match crate::metrics::requests::cell_of(sample) {
-            Some(cell) => format!("{cell}, {prompt}"),
-            None => prompt.to_string(),
-        },
+        Some(Setting::Cell { .. }) => {
+            let cell = crate::metrics::requests::cell_of(sample);
+            cell.map_or_else(String::new, |cell| cell.to_string())
+        }
         Some(Setting::Answer { condition, .. }) => {
             let mode = if sample.streamed { "streamed" } else { "whole" };
-            format!("{}, {mode}, {prompt}", condition.name())
+            format!("{}, {mode}", condition.name())
         }
-        Some(Setting::Together { user, pass, .. }) => format!("user {user} together, pass {pass}"),
-        Some(Setting::Sequential { user, pass, .. }) => format!("user {user} in turn, pass {pass}"),
-        None => prompt.to_string(),
+        Some(Setting::Together { .. }) => "together".to_owned(),
+        Some(Setting::Sequential { .. }) => "in turn".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// The same and what was asked.
+fn name(sample: &Sample) -> String {
+    let (situation, prompt) = (situation(sample), Prompt::of(sample));
+    match sample.setting {
+        Some(Setting::Together { user, pass, .. } | Setting::Sequential { user, pass, .. }) => {
+            format!("user {user} {situation}, pass {pass}")
+        }
+        _ if situation.is_empty() => prompt.to_string(),
+        _ => format!("{situation}, {prompt}"),
     }
 }

@@ -2,8 +2,8 @@
 //! in base.
 //!
 //! Main type: [`Answers`]. A difference is benign at a near-tie of the engine's own (`near_tie.rs`); where no
-//! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's,
-//! or blank where the prompt's other answers are not, is wrong whatever the engine tells.
+//! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's and no
+//! near-tie can lead to, or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
 mod mismatches;
 
@@ -74,8 +74,11 @@ pub struct Answers<'a> {
     /// The prompts that each text was given to in either launch, by the text's digest; short texts, repetitions, and what
     /// base itself gives to several prompts left out. Read where an answer differs.
     given_to: OnceCell<BTreeMap<&'a str, BTreeSet<Prompt<'a>>>>,
-    /// Both launches' sound answers.
+    /// Both launches' sound answers, those of this launch first.
     both: Vec<&'a Sample>,
+    own: usize,
+    /// [`Answers::are_mixed_up`].
+    are_mixed_up: OnceCell<bool>,
 }
 
 impl<'a> Answers<'a> {
@@ -102,7 +105,9 @@ impl<'a> Answers<'a> {
             alone,
             base: base.into_iter().map(|s| (s.index, s)).collect(),
             given_to: OnceCell::new(),
+            own: own.len(),
             both,
+            are_mixed_up: OnceCell::new(),
         }
     }
 
@@ -110,7 +115,7 @@ impl<'a> Answers<'a> {
         self.given_to.get_or_init(|| {
             let mut given_to = prompts_by_text(self.both.iter().copied());
             let mut in_base: Vec<&Sample> = self.base.values().copied().collect();
-            // Beside others base may have the fault too.
+            // In a batch base may have the same fault.
             in_base.retain(|sample| sample.case.is_none() || is_alone(sample));
             let in_base = prompts_by_text(in_base.into_iter());
             given_to.retain(|text, _| in_base.get(text).is_none_or(|prompts| prompts.len() < 2));
@@ -141,8 +146,26 @@ impl<'a> Answers<'a> {
         base.is_some_and(|base| !is_same(base, sample))
     }
 
-    /// True if an answer that differs is not known to part early from each other answer to its prompt: a near-tie may then have
-    /// led into a text that another prompt got too.
+    /// Another prompt that was answered with this text, if the prompt's own other answers are not this text.
+    fn owner(&self, sample: &Sample) -> Option<Prompt<'a>> {
+        let own = Prompt::of(sample);
+        let given_to = self.given_to().get(sample.text_sha256.as_str())?;
+        let owner = given_to.iter().find(|prompt| **prompt != own)?;
+        let differs = self.differs_from_alone(sample) || self.differs_from_base(sample);
+        differs.then_some(*owner)
+    }
+
+    /// Three answers or more, and over a tenth, are whole answers of other prompts: near-ties do not lead there so often.
+    fn are_mixed_up(&self) -> bool {
+        *self.are_mixed_up.get_or_init(|| {
+            let own = &self.both[..self.own];
+            let owned = own.iter().filter(|s| self.owner(s).is_some()).count();
+            owned >= LEAST_OTHER && 10 * owned > own.len()
+        })
+    }
+
+    /// True unless the answer parts early from every other answer to its prompt: a near-tie may then have led into a text that
+    /// another prompt got too.
     fn may_be_near_tie(&self, sample: &Sample) -> bool {
         let others = self.alone(sample).into_iter().chain(self.in_base(sample));
         let mut others = others.filter(|other| !is_same(other, sample));
@@ -154,7 +177,7 @@ impl<'a> Answers<'a> {
 
     /// Why an answer is wrong beside what the prompt got alone, or in base; `None` where neither is there, where it is
     /// the same as both, and where it only differs. Main may have the same fault, so base excuses nothing but a
-    /// repetition, into which a near-tie may lead. The answer alone may have the fault too: it fills the cache.
+    /// repetition, into which a near-tie may lead, and a text that it gives to several prompts. The answer alone may have the fault too: it fills the cache.
     pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         if sample.void.is_some() {
@@ -192,10 +215,8 @@ impl<'a> Answers<'a> {
                 "one token over and over, {said} instead of {expected}"
             ));
         }
-        let given_to = self.given_to().get(sample.text_sha256.as_str())?;
-        let own = Prompt::of(sample);
-        let owner = given_to.iter().find(|prompt| **prompt != own)?;
-        if self.may_be_near_tie(sample) {
+        let owner = self.owner(sample)?;
+        if self.may_be_near_tie(sample) && !self.are_mixed_up() {
             return None;
         }
         let (said, expected) = (quoted(sample, 0), quoted(other, 0));

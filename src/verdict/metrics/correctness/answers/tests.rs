@@ -116,6 +116,11 @@ fn a_near_tie_may_lead_into_what_another_prompt_got() {
     let led = || pairs(&[(first, second), (second, second)]);
     assert_eq!(counts(led(), Some(sound())), (1.0, 0.0));
     assert_eq!(counts(led(), None), (1.0, 0.0));
+    // Not in many answers.
+    let third = "it seems to be a list of names";
+    let rotated = pairs(&[(first, second), (second, third), (third, first)]);
+    let sound = pairs(&[(first, first), (second, second), (third, third)]);
+    assert_eq!(counts(rotated, Some(sound)), (3.0, 3.0));
     // Base gives that text to several prompts: the model often says it.
     let usual = "sorry, I cannot help with that";
     let often = |last| pairs(&[(usual, usual), (usual, usual), ("one two three", last)]);
@@ -317,6 +322,23 @@ fn a_difference_shows_condition_place_and_both_texts() {
         [
             "in a batch, streamed, prompt p0: from character 17 on \"…at on a dog\" instead of \"…at on a mat\" alone"
         ]
+    );
+}
+
+#[test]
+fn many_differences_are_counted_by_situation() {
+    let prompts: Vec<String> = (0..6).map(|n| n.to_string()).collect();
+    let mut samples = Vec::new();
+    for (n, case) in (0..).zip(&prompts) {
+        let batch = if n < 5 { "other" } else { "one" };
+        samples.push(answer(3 * n, case, Condition::Alone, "one"));
+        samples.push(answer(3 * n + 1, case, Condition::Batch, batch));
+        samples.push(answer(3 * n + 2, case, Condition::Cached, "one"));
+    }
+    let measure = of(None, &launch(0, samples), None).unwrap();
+    assert_eq!(
+        measure.remarks.last().unwrap(),
+        "and 2 more of 12 compared: in a batch, streamed 5 of 6; none of the others"
     );
 }
 
