@@ -8,7 +8,9 @@ use super::model::{
 use std::collections::BTreeSet;
 use verdict::metrics::{self, Facet, LaunchMeasure, Work};
 use verdict::plan::{Check, Plan, Rule, Workload};
-use verdict::record::{Arm, CheckVerdict, Direction, Exit, Launch, RunRecord, RunVerdict, Verdict};
+use verdict::record::{
+    Arm, CheckVerdict, Direction, Exit, Launch, MetricKind, RunRecord, RunVerdict, Verdict,
+};
 use verdict::{judge, stats};
 
 /// The share of base's requests that are faster than a slow one.
@@ -25,6 +27,24 @@ pub struct Case<'a> {
     pub check: &'a Check,
     pub workload: &'a Workload,
     pub ran: Vec<Ran<'a>>,
+    /// Values of base's and head's launches of each comparison of the workload, by the check's id.
+    pub compared: Vec<(&'a str, [Vec<f64>; 2])>,
+}
+
+/// The launches that ran a check's workload.
+fn ran<'a>(plan: &'a Plan, record: &'a RunRecord, check: &Check) -> Vec<Ran<'a>> {
+    let measures = judge::launch_measures(plan, record, &check.id).into_iter();
+    let ran = measures.map(|(launch, measure)| Ran {
+        launch,
+        measure: measure.ok().filter(|_| launch.exit.is_clean()),
+    });
+    ran.collect()
+}
+
+fn values(ran: &[Ran<'_>], arm: Arm) -> Vec<f64> {
+    let of_arm = ran.iter().filter(|ran| ran.launch.arm == arm);
+    let measured = of_arm.filter_map(|ran| ran.measure.as_ref());
+    measured.map(|measure| measure.value).collect()
 }
 
 impl<'a> Case<'a> {
@@ -34,15 +54,22 @@ impl<'a> Case<'a> {
         check: &'a Check,
         workload: &'a Workload,
     ) -> Self {
-        let measures = judge::launch_measures(plan, record, &check.id).into_iter();
-        let ran = measures.map(|(launch, measure)| Ran {
-            launch,
-            measure: measure.ok().filter(|_| launch.exit.is_clean()),
+        let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
+        let compared = checks.filter(|other| {
+            let is_latency = other.metric.kind() == MetricKind::Latency;
+            let is_compared = matches!(other.rule, Rule::Regression { .. });
+            other.workload == check.workload && is_latency && is_compared
+        });
+        let compared = compared.map(|other| {
+            let ran = ran(plan, record, other);
+            let values = [Arm::Base, Arm::Head].map(|arm| values(&ran, arm));
+            (other.id.as_str(), values)
         });
         Self {
             check,
             workload,
-            ran: ran.collect(),
+            ran: ran(plan, record, check),
+            compared: compared.collect(),
         }
     }
 
@@ -53,7 +80,7 @@ impl<'a> Case<'a> {
         (reason, examples): (String, Vec<String>),
     ) -> Explanation {
         let metric = self.check.metric;
-        let facets = self.facets(judged);
+        let facets = self.facets(verdict);
         let first_bad = self.first_bad();
         let others = verdict.gates.iter().flat_map(|gate| &gate.checks);
         let others = others
@@ -86,8 +113,7 @@ impl<'a> Case<'a> {
     }
 
     pub fn values(&self, arm: Arm) -> Vec<f64> {
-        let measured = self.of(arm).filter_map(|ran| ran.measure.as_ref());
-        measured.map(|measure| measure.value).collect()
+        values(&self.ran, arm)
     }
 
     /// +1 where a loss is a rise of the metric, −1 where it is a fall.

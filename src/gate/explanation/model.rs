@@ -37,8 +37,8 @@ pub struct Explanation {
     pub answers: Vec<AnswerRow>,
 }
 
-/// One part of the time: means over launches on the scale of logarithms, the change with an interval of 95 %. The part that
-/// the check compares is as judged.
+/// One part of the time: means over launches on the scale of logarithms, the change with an interval of 95 %. A part that a
+/// check compares is as judged.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FacetRow {
     pub name: String,

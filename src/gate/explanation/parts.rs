@@ -1,19 +1,19 @@
 //! The parts of the time, arm against arm, and the sentence about them.
 
 use super::case::Case;
+use super::checks;
 use super::model::FacetRow;
 use std::collections::BTreeMap;
 use verdict::metrics::{self, Facet};
-use verdict::plan::Rule;
-use verdict::record::{Arm, CheckVerdict};
+use verdict::record::{Arm, RunVerdict};
 use verdict::stats;
 
 /// Confidence of each interval.
 const CONFIDENCE: f64 = 0.95;
 
 impl Case<'_> {
-    /// Each part of the time that the launches tell, arm against arm. What the check itself compares is told as judged.
-    pub fn facets(&self, judged: &CheckVerdict) -> Vec<(Facet, FacetRow)> {
+    /// Each part of the time that the launches tell, arm against arm. What a check compares is told as judged.
+    pub fn facets(&self, verdict: &RunVerdict) -> Vec<(Facet, FacetRow)> {
         let mut by_facet: BTreeMap<Facet, [Vec<f64>; 2]> = BTreeMap::new();
         for ran in self.ran.iter().filter(|ran| ran.launch.exit.is_clean()) {
             for (facet, value) in metrics::facets(self.check, self.workload, ran.launch) {
@@ -36,11 +36,10 @@ impl Case<'_> {
                 change: middles.map(|(base, head)| head / base - 1.0),
                 interval: interval(&base, &head),
             };
-            let is_own = base == self.values(Arm::Base) && head == self.values(Arm::Head);
-            if is_own
-                && judged.interval.is_some()
-                && matches!(self.check.rule, Rule::Regression { .. })
-            {
+            let values = [base, head];
+            let judged = self.compared.iter().find(|(_, of)| *of == values);
+            let judged = judged.and_then(|(id, _)| checks(verdict).find(|check| check.id == *id));
+            if let Some(judged) = judged.filter(|check| check.interval.is_some()) {
                 (row.base, row.head) = (judged.base, judged.head);
                 (row.change, row.interval) = (judged.change, judged.interval);
             }

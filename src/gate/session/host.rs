@@ -229,7 +229,7 @@ impl ArmHost<'_> {
                 let patience = patience(&error, others);
                 let said = match patience {
                     Some(Patience::For(_)) => format!(
-                        "every request fails, and an earlier launch answered soon after its port was open: {error}"
+                        "every request fails ({error}), and an earlier launch answered soon after its port opened"
                     ),
                     _ => error.to_string(),
                 };

@@ -45,7 +45,7 @@ fn a_machine_that_has_what_is_asked_is_fit() {
 fn what_is_left_to_fill_in_is_unfit() {
     let project = asking("# FILL IN: the command\n");
     let ended = project.run(&["doctor"]).expect(5);
-    let told = "gates/gate.toml: complete them";
+    let told = "gates/gate.toml: complete what is marked in line ";
     assert!(
         ended.stdout.contains("1 line marked FILL IN"),
         "{}",

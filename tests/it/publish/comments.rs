@@ -122,11 +122,11 @@ fn a_pass() {
 fn a_failure() {
     insta::assert_snapshot!(visible(&of_record(&regressed())), @r##"
     <!-- infergate:gate -->
-    ## ❌ Fail: Decoding is 4092.1 % \[3466.9, 4826.9\] slower; up to 1 % is allowed (tpot/regression)
+    ## ❌ Fail: Decoding is 4092 % \[3467, 4827\] slower; up to 1 % is allowed (tpot/regression)
 
     | check | base | head | change | fails if shown | passes if shown | verdict |
     |---|--:|--:|---|---|---|---|
-    | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092.1 % \[+3466.9, +4826.9\] | > 1 % | < 200 % | ❌ fail |
+    | `tpot/regression` | 0.08788 ms | 3.684 ms | +4092 % \[+3467, +4827\] | > 1 % | < 200 % | ❌ fail |
     | `tpot/ceiling` | 0.08788 ms | 3.684 ms [3.129, 4.337] | – | > 15 ms | ≤ 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
@@ -139,7 +139,7 @@ fn a_failure() {
 
     <details><summary>❌ <b>Time per output token</b>: fail</summary>
 
-    - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092.1 % \[+3466.9, +4826.9\], beyond the margin of 1 % (p = 5e-8, corrected for 2 checks; 4 + 4 launches)
+    - **fail** `tpot/regression`, tpot (regression): TPOT 0.08788 → 3.684 ms: +4092 % \[+3467, +4827\], beyond the margin of 1 % (p = 5e-8, corrected for 2 checks; 4 + 4 launches)
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 3.684 ms \[3.129, 4.337\] (base 0.08788 ms), below the ceiling of 15 ms (p = 5e-5; 4 launches)
 
     </details>
@@ -176,11 +176,11 @@ fn a_failure() {
 fn an_inconclusive_result() {
     insta::assert_snapshot!(visible(&of_record(&noisy())), @r##"
     <!-- infergate:gate -->
-    ## ⚠️ Inconclusive: Decoding may have changed by +156.7 % \[-50.3, +1227.1\]: too noisy to decide (tpot/regression)
+    ## ⚠️ Inconclusive: Decoding may have changed by +157 % \[-50, +1227\]: too noisy to decide (tpot/regression)
 
     | check | base | head | change | fails if shown | passes if shown | verdict |
     |---|--:|--:|---|---|---|---|
-    | `tpot/regression` | 0.08788 ms | 0.2256 ms | +156.7 % \[-50.3, +1227.1\] | > 1 % | < 200 % | ⚠️ inconclusive |
+    | `tpot/regression` | 0.08788 ms | 0.2256 ms | +157 % \[-50, +1227\] | > 1 % | < 200 % | ⚠️ inconclusive |
     | `tpot/ceiling` | 0.08788 ms | 0.2256 ms [0.04337, 1.173] | – | > 15 ms | ≤ 15 ms | ✅ pass |
 
     base [`c3d0be41ecbe`](https://github.com/octocat/Hello-World/commit/c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c) · head [`6dcb09b5b578`](https://github.com/octocat/Hello-World/commit/6dcb09b5b57875f334f61aebed695e2e4193db5e)
@@ -193,7 +193,7 @@ fn an_inconclusive_result() {
 
     <details><summary>⚠️ <b>Time per output token</b>: inconclusive</summary>
 
-    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +156.7 % \[-50.3, +1227.1\]: shown neither to be beyond the margin of 1 % (p = 1.00, corrected for 2 checks, needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39, needs ≤ 0.05) by 4 + 4 launches; too noisy: 4 + 4 launches find 2118 % at best, the ceiling is 200 %: measure on a quieter machine (see \`gate doctor\`) or raise the ceiling
+    - **inconclusive** `tpot/regression`, tpot (cap-reached): TPOT 0.08788 → 0.2256 ms: +157 % \[-50, +1227\]: shown neither to be beyond the margin of 1 % (p = 1.00, corrected for 2 checks, needs ≤ 0.02) nor below the ceiling of 200 % (p = 0.39, needs ≤ 0.05) by 4 + 4 launches; too noisy: 4 + 4 launches find 2118 % at best, the ceiling is 200 %: measure on a quieter machine (see \`gate doctor\`) or raise the ceiling
       - launches come in two modes, 0.08935 ms and 0.551 ms (+516.7 %): 0 of 4 of base and 2 of 4 of head are in the upper one (equal shares: p = 0.43); within the modes head is +5.1 % \[-16.0, +31.5\] from base. An engine that draws something at its start does that (a kernel chosen by its timing, huge pages, the processor): fix what is drawn, or measure more launches
     - **pass** `tpot/ceiling`, tpot (ceiling): TPOT 0.2256 ms \[0.04337, 1.173\] (base 0.08788 ms), below the ceiling of 15 ms (p = 0.002; 4 launches)
 

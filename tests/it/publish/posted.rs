@@ -380,8 +380,8 @@ fn two_names_have_a_check_run_and_a_comment_each() {
         .map(|run| (run["name"].as_str(), run["external_id"].as_str()))
         .collect();
     let (plain, other) = (
-        format!("infergate:12:{HEAD}"),
-        format!("infergate (h100):12:{HEAD}"),
+        format!("infergate:12:{HEAD}::77"),
+        format!("infergate (h100):12:{HEAD}::77"),
     );
     let h100 = (Some("infergate (h100)"), Some(other.as_str()));
     assert_eq!(

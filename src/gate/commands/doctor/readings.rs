@@ -11,7 +11,7 @@ use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 use std::path::Path;
 use std::{env, fs};
-use verdict::plan::{self, Plan, PlanError, Selection};
+use verdict::plan::{self, Diagnostic, Plan, PlanError, Selection};
 use verdict::plural::count;
 use verdict::record::Input;
 
@@ -28,14 +28,19 @@ pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Diagnosis>, Fi
 /// What `gate init` could not find out, and nobody has filled in.
 fn unfilled(inputs: &[Input]) -> Option<Diagnosis> {
     let marked = match plan::refuse_unfilled(inputs) {
-        Err(PlanError::Refused(marked)) => marked.len(),
+        Err(PlanError::Refused(marked)) => marked,
         _ => return None,
     };
+    let line = |mark: &Diagnostic| {
+        let before = mark.source.get(..mark.span.start).unwrap_or_default();
+        (before.matches('\n').count() + 1).to_string()
+    };
+    let lines: Vec<String> = marked.iter().map(line).collect();
     Some(Diagnosis {
         what: "gates/gate.toml".to_owned(),
         fitness: Fitness::Unfit,
-        found: format!("{} marked FILL IN", count(marked, "line")),
-        remedy: "complete them; `gate check` names each".to_owned(),
+        found: format!("{} marked FILL IN", count(marked.len(), "line")),
+        remedy: format!("complete what is marked in line {}", lines.join(", ")),
     })
 }
 

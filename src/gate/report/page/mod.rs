@@ -219,9 +219,11 @@ fn launches(check: &CheckVerdict, figures: &CheckFigures) -> Option<Value> {
     // Zeros in a row are a sentence, no drawing.
     let first = dots.first()?.value;
     if dots.iter().all(|dot| dot.value.total_cmp(&first).is_eq()) {
-        return Some(
-            context! { alike => format!("all {} launches: {}", dots.len(), shown(first)) },
-        );
+        let launches = match dots.len() {
+            1 => "the only launch".to_owned(),
+            n => format!("all {n} launches"),
+        };
+        return Some(context! { alike => format!("{launches}: {}", shown(first)) });
     }
     let means = [check.base, check.head];
     let drawing = dots::drawing(&dots, &figures.limits, means, &shown)?;

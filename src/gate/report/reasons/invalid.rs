@@ -356,7 +356,8 @@ fn of_launch(
 
 /// Remedy for events that arrive together.
 pub const SEND_AT_ONCE: &str = "Let the server send each event as soon as it is made (TCP_NODELAY, a flush after each \
-                                event), and turn off buffering in any proxy between";
+                                event), and turn off buffering in any proxy between; if it does, leave the client a \
+                                processor of its own (taskset), or use Linux 6.12 or newer";
 
 /// Why zero in every launch proves that nothing was measured.
 fn why_vacuous(metric: Metric) -> &'static str {

@@ -233,7 +233,7 @@ fn of_a_launch() -> Vec<Case> {
         tpot("held back", in_turn(3.0, 210.0, 0.1)),
         tpot("late end", ends_after(2.4)),
         tpot("requests sent again", sent_again([1, 2, 2, 2])),
-        tpot("connections not kept", connecting(1, 6)),
+        tpot("connections not kept", connecting(1, 6, 250)),
         ("fewer turns", limited_plan(), shorter(1)),
         tpot("files of the tree", reading(Arm::Base)),
         tpot("other answers", parting_at_once(30, |_| None, 0.0)),

@@ -119,7 +119,11 @@ fn sections(e: &Explanation) -> Vec<(String, Section)> {
 fn what(e: &Explanation) -> (String, Section) {
     let mut lines = vec![e.reason.clone()];
     if !e.others.is_empty() {
-        lines.push(format!("also failed: {}", e.others.join(", ")));
+        let failed = match e.verdict {
+            "fail" => "also failed",
+            _ => "failed",
+        };
+        lines.push(format!("{failed}: {}", e.others.join(", ")));
     }
     // A section of its own shows wrong answers whole.
     let items = if e.answers.is_empty() {
