@@ -6,7 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark's table is its output")]
 
-use infergate::launch::{Process, Start, await_ready, free_port};
+use infergate::launch::{Limits, Process, Start, await_ready, free_port};
 use infergate::sandbox::{Policy, Rights, SUBCOMMAND, Sandbox};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -99,9 +99,9 @@ async fn measured(policy: Option<&Policy>, folder: &Path) -> Outcome<f64> {
         policy,
     })?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse()?));
-    let listens = || async { Ok(()) };
-    let within = Duration::from_secs(60);
-    await_ready(&mut engine, address, within, listens, |_| ()).await?;
+    let listens = |_| async { Ok(()) };
+    let limits = Limits::of(Duration::from_secs(60), false);
+    await_ready(&mut engine, address, limits, listens, |_| ()).await?;
     let url = format!("http://{address}");
     let load = Command::new(GATE)
         .args([
