@@ -1,9 +1,9 @@
 //! `gate github label` on an event of the merge queue: what ends the required check on the commit that the queue made.
 //!
 //! That commit holds what main will be, with the entries before its own: GitHub may merge a group by its last entry's checks
-//! alone, so everything that main does not have yet is judged. Its paths may need no gate; the pull request's own head may have been measured
-//! with the same tree against the same base, and its verdict holds; else a run is started for it. Main function:
-//! [`label_queued`]. A commit that the queue dropped needs nothing.
+//! alone, so everything that main does not have yet is judged. Its paths may need no gate; the pull request's own head may
+//! have been measured with the same tree against the same base, and its verdict holds; else a run is started for it. Main
+//! function: [`label_queued`]. A commit that the queue dropped needs nothing.
 
 use super::{LabelOptions, Labelled, Mark, running, start};
 use crate::commands::authorize::ruling::{foreign_base, needed, ours, unrelated};

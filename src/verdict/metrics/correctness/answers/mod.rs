@@ -71,8 +71,8 @@ pub struct Answers<'a> {
     alone: BTreeMap<&'a str, &'a Sample>,
     /// Base's answer to each request, by its number.
     base: BTreeMap<u32, &'a Sample>,
-    /// The prompts that each text was given to in either launch, by the text's digest; short texts, repetitions, and what
-    /// base itself gives to several prompts left out. Read where an answer differs.
+    /// The prompts that each text was given to in either launch, by the text's digest; short texts and repetitions
+    /// left out. Read where an answer differs.
     given_to: OnceCell<BTreeMap<&'a str, BTreeSet<Prompt<'a>>>>,
     /// Both launches' sound answers, those of this launch first.
     both: Vec<&'a Sample>,
@@ -113,12 +113,11 @@ impl<'a> Answers<'a> {
 
     fn given_to(&self) -> &BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
         self.given_to.get_or_init(|| {
-            let mut given_to = prompts_by_text(self.both.iter().copied());
-            let mut in_base: Vec<&Sample> = self.base.values().copied().collect();
-            // In a batch base may have the same fault.
-            in_base.retain(|sample| sample.case.is_none() || is_alone(sample));
-            let in_base = prompts_by_text(in_base.into_iter());
-            given_to.retain(|text, _| in_base.get(text).is_none_or(|prompts| prompts.len() < 2));
+            let mut given_to: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
+            for sample in self.both.iter().filter(|s| is_telling(s)) {
+                let prompts = given_to.entry(&sample.text_sha256).or_default();
+                prompts.insert(Prompt::of(sample));
+            }
             given_to
         })
     }
@@ -155,18 +154,28 @@ impl<'a> Answers<'a> {
         differs.then_some(*owner)
     }
 
-    /// Three answers or more, and over a tenth, are whole answers of other prompts: near-ties do not lead there so often.
+    /// Three answers or more, and over a quarter, are whole answers of other prompts: near-ties do not lead there so often.
     fn are_mixed_up(&self) -> bool {
         *self.are_mixed_up.get_or_init(|| {
             let own = &self.both[..self.own];
             let owned = own.iter().filter(|s| self.owner(s).is_some()).count();
-            owned >= LEAST_OTHER && 10 * owned > own.len()
+            owned >= LEAST_OTHER && 4 * owned > own.len()
         })
     }
 
-    /// True unless the answer parts early from every other answer to its prompt: a near-tie may then have led into a text that
-    /// another prompt got too.
+    /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
+    /// answer does not part early from every other one to its prompt.
     fn may_be_near_tie(&self, sample: &Sample) -> bool {
+        // In a batch base may have the same fault.
+        let in_base = self
+            .base
+            .values()
+            .filter(|s| s.case.is_none() || is_alone(s));
+        let alike = in_base.filter(|other| other.text_sha256 == sample.text_sha256);
+        let prompts: BTreeSet<Prompt<'_>> = alike.map(|other| Prompt::of(other)).collect();
+        if prompts.len() > 1 {
+            return true;
+        }
         let others = self.alone(sample).into_iter().chain(self.in_base(sample));
         let mut others = others.filter(|other| !is_same(other, sample));
         others.any(|other| {
@@ -177,7 +186,8 @@ impl<'a> Answers<'a> {
 
     /// Why an answer is wrong beside what the prompt got alone, or in base; `None` where neither is there, where it is
     /// the same as both, and where it only differs. Main may have the same fault, so base excuses nothing but a
-    /// repetition, into which a near-tie may lead, and a text that it gives to several prompts. The answer alone may have the fault too: it fills the cache.
+    /// repetition, into which a near-tie may lead, and a text that it gives to several prompts. The answer alone may have
+    /// the fault too: it fills the cache.
     pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         if sample.void.is_some() {
@@ -329,17 +339,6 @@ fn are_most(at_once: usize, early: usize, all: usize) -> bool {
     let at_once = at_once >= LEAST_OTHER && 2 * at_once > all;
     let early = early >= LEAST_OTHER && 10 * early >= 9 * all;
     at_once || early
-}
-
-fn prompts_by_text<'a>(
-    samples: impl Iterator<Item = &'a Sample>,
-) -> BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
-    let mut prompts: BTreeMap<&str, BTreeSet<Prompt<'_>>> = BTreeMap::new();
-    for sample in samples.filter(|sample| is_telling(sample)) {
-        let given_to = prompts.entry(&sample.text_sha256).or_default();
-        given_to.insert(Prompt::of(sample));
-    }
-    prompts
 }
 
 /// True if a workload has a reference for its answers, which judges them.
