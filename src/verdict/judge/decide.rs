@@ -6,8 +6,8 @@ use super::session::Scope;
 use super::waived;
 use crate::plan::{self, Check, Gate};
 use crate::record::{
-    self, CheckVerdict, Decision, Ended, Ending, Facts, GateVerdict, Reason, RuleId, RunVerdict,
-    Verdict,
+    self, CheckVerdict, Decision, Ended, Ending, Facts, GateVerdict, Launch, Reason, RuleId,
+    RunVerdict, Verdict,
 };
 use crate::stats;
 
@@ -248,7 +248,8 @@ fn run_verdict(
     }
 }
 
-/// What the blocks up to the last one that could tell anything would have taken more, at the pace of those that ran.
+/// What the blocks up to the last one that could tell anything would have taken more, at the pace of those that ran. A
+/// workload with a number of launches of its own works in the first ones alone.
 fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
     let Rules {
         plan,
@@ -259,6 +260,36 @@ fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
     if record.ending != Ending::Decided || record.comparison.is_recording() {
         return 0.0;
     }
-    let all_s = record.elapsed_s * f64::from(plan.most_blocks()) / scope.blocks.max(1) as f64;
+    let most = plan.most_blocks();
+    let blocks = scope.blocks.max(1) as f64;
+    let (mut limited_s, mut of_all_s) = (0.0, 0.0);
+    let workloads = plan.gates.iter().flat_map(|gate| &gate.workloads);
+    for (workload, limit) in workloads.filter_map(|w| Some((w, w.launches?))) {
+        let spans: Vec<f64> = record
+            .launches
+            .iter()
+            .filter_map(|launch| span_s(launch, &workload.id))
+            .collect();
+        let spent_s: f64 = spans.iter().sum();
+        let launches = f64::from(limit.min(most)) * record.comparison.arms().len() as f64;
+        limited_s += spent_s;
+        of_all_s += spent_s / spans.len().max(1) as f64 * launches.max(spans.len() as f64);
+    }
+    let each_s = (record.elapsed_s - limited_s).max(0.0) / blocks;
+    let all_s = of_all_s + each_s * f64::from(most);
     (all_s.min(design.budget.as_secs_f64()) - record.elapsed_s).max(0.0)
+}
+
+/// From a workload's first request to its last answer within a launch; `None` where it was not run there.
+fn span_s(launch: &Launch, workload: &str) -> Option<f64> {
+    let samples = launch.samples.iter().filter(|s| s.workload == workload);
+    let moments = samples.map(|s| {
+        (
+            s.stamps.send_ns,
+            s.stamps.done_ns.unwrap_or(s.stamps.send_ns),
+        )
+    });
+    let (begin, end) =
+        moments.reduce(|(begin, end), (send, done)| (begin.min(send), end.max(done)))?;
+    Some(end.saturating_sub(begin) as f64 / 1e9)
 }

@@ -321,3 +321,23 @@ fn nothing_is_saved_where_no_workload_would_have_run_again() {
     }
     assert!((saved_s(Some(8)) - 1.0).abs() < 1e-9);
 }
+
+#[test]
+fn what_runs_in_the_first_block_alone_is_not_saved_again_in_later_ones() {
+    let mut plan = tpot_plan();
+    let mut once = plan.gates[0].workloads[0].clone();
+    (once.id, once.launches) = ("once".into(), Some(1));
+    plan.gates[0].workloads.push(once);
+    let mut record = interleaved(tpot_blocks(4, 0.0, 0.003));
+    record.ending = Ending::Decided;
+    for launch in record.launches.iter_mut().filter(|l| l.block == 0) {
+        let mut sample = launch.samples[0].clone();
+        sample.workload = "once".into();
+        sample.stamps.send_ns = 0;
+        sample.stamps.done_ns = Some(400_000_000);
+        launch.samples.push(sample);
+    }
+    // 0.8 s of the second: twelve blocks of the rest, 0.05 s each.
+    let saved_s = judge(&plan, &record).saved_s;
+    assert!((saved_s - 0.6).abs() < 1e-9, "{saved_s}");
+}

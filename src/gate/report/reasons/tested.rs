@@ -62,7 +62,13 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
         [] => String::new(),
         remarks => format!(": {}", remarks.join("; ")),
     };
-    let text = format!("{subject}, {broken} {stated}{remarks}");
+    let meant = match check.metric {
+        Metric::AnswerMismatches if held == Held::Broken => {
+            ". If they are meant to differ, waive this check (gates/waivers.toml)"
+        }
+        _ => "",
+    };
+    let text = format!("{subject}, {broken} {stated}{remarks}{meant}");
     match held {
         Held::Unsure => format!("{text}; {}", why_unsure(check.metric)),
         _ => text,

@@ -6,10 +6,10 @@ use super::{Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, is_degenerate,
 use crate::metrics::correctness::near_tie::{Parting, parting, parts_at_once, parts_within};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::WorkloadKind;
+use crate::plural::count;
 use crate::record::{Phase, Sample, Setting};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 /// Most answers that are quoted.
 const QUOTED: usize = 3;
@@ -111,31 +111,42 @@ impl<'a> Compared<'a> {
         2 * prompts(&differing) > self.repeated.len() as u64
     }
 
-    /// `and 9 more of 160 compared: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none of the others`.
+    /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in 2 others`.
     fn by_situation(&self, all: &[&Told]) -> String {
-        let mut text = format!(
-            "and {} more of {} compared",
-            all.len() - QUOTED,
-            self.answers
-        );
+        let (more, of) = (all.len() - QUOTED, self.answers);
+        let text = format!("and {more} more of {of} compared");
         let mut counts: Vec<(usize, &str, usize)> = Vec::new();
         for (situation, n) in &self.situations {
             let differ = all.iter().filter(|told| told.situation == *situation);
             counts.push((differ.count(), situation, *n));
         }
-        counts.sort_by_key(|(differ, ..)| std::cmp::Reverse(*differ));
-        if counts.len() > 1 {
-            let differing = counts.iter().filter(|(differ, ..)| *differ > 0);
-            let mut listed: Vec<String> = differing
-                .take(SITUATIONS)
-                .map(|(differ, situation, n)| format!("{situation} {differ} of {n}"))
-                .collect();
-            if counts.iter().any(|(differ, ..)| *differ == 0) {
-                listed.push("none of the others".to_owned());
-            }
-            let _ = write!(text, ": {}", listed.join("; "));
+        if counts.len() < 2 {
+            return text;
         }
-        text
+        if counts.iter().all(|(differ, _, n)| differ == n) {
+            return format!("{text}: all, in each of {} situations", counts.len());
+        }
+        counts.sort_by_key(|(differ, ..)| std::cmp::Reverse(*differ));
+        let differing = counts.iter().filter(|(differ, ..)| *differ > 0).count();
+        let listed = counts.iter().take(differing.min(SITUATIONS));
+        let mut listed: Vec<String> = listed
+            .map(|(differ, situation, n)| format!("{situation} {differ} of {n}"))
+            .collect();
+        let unlisted = counts[listed.len()..differing].iter();
+        let (differ, n) = unlisted.fold((0, 0), |(k, m), (differ, _, n)| (k + differ, m + n));
+        if n > 0 {
+            listed.push(format!(
+                "{} {differ} of {n}",
+                count(differing - SITUATIONS, "other")
+            ));
+        }
+        if differing < counts.len() {
+            listed.push(format!(
+                "none in {}",
+                count(counts.len() - differing, "other")
+            ));
+        }
+        format!("{text}; by situation: {}", listed.join("; "))
     }
 
     /// So many prompts part from base's answers so soon that near-ties do not explain it.
