@@ -6,7 +6,6 @@ use super::{Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, is_degenerate,
 use crate::metrics::correctness::near_tie::{Parting, parting, parts_at_once, parts_within};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::WorkloadKind;
-use crate::plural::count;
 use crate::record::{Phase, Sample, Setting};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +110,7 @@ impl<'a> Compared<'a> {
         2 * prompts(&differing) > self.repeated.len() as u64
     }
 
-    /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in 2 others`.
+    /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in the rest`.
     fn by_situation(&self, all: &[&Told]) -> String {
         let (more, of) = (all.len() - QUOTED, self.answers);
         let text = format!("and {more} more of {of} compared");
@@ -135,16 +134,10 @@ impl<'a> Compared<'a> {
         let unlisted = counts[listed.len()..differing].iter();
         let (differ, n) = unlisted.fold((0, 0), |(k, m), (differ, _, n)| (k + differ, m + n));
         if n > 0 {
-            listed.push(format!(
-                "{} {differ} of {n}",
-                count(differing - SITUATIONS, "other")
-            ));
+            listed.push(format!("others {differ} of {n}"));
         }
         if differing < counts.len() {
-            listed.push(format!(
-                "none in {}",
-                count(counts.len() - differing, "other")
-            ));
+            listed.push("none in the rest".to_owned());
         }
         format!("{text}; by situation: {}", listed.join("; "))
     }
