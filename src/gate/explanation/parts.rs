@@ -12,7 +12,7 @@ use verdict::stats;
 const CONFIDENCE: f64 = 0.95;
 
 impl Case<'_> {
-    /// Each part of the time that the launches tell, arm against arm. What a check compares is told as judged.
+    /// Compares each part of the time between the arms. A part that a check compares has the verdict's values.
     pub fn facets(&self, verdict: &RunVerdict) -> Vec<(Facet, FacetRow)> {
         let mut by_facet: BTreeMap<Facet, [Vec<f64>; 2]> = BTreeMap::new();
         for ran in self.ran.iter().filter(|ran| ran.launch.exit.is_clean()) {

@@ -314,7 +314,7 @@ where
     None
 }
 
-/// The ports that the kernel gives to whoever asks for any (ip(7)).
+/// The range from which the kernel chooses ports (ip(7)).
 fn ephemeral() -> RangeInclusive<u16> {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let range = range.unwrap_or_default();

@@ -37,7 +37,7 @@ impl CheckName<'_> {
         }
     }
 
-    /// What stands after the name: main's commit and the workflow run, as far as they are known.
+    /// Main's commit and the workflow run, which follow the name in the id; either may be empty or missing.
     fn parts<'r>(&self, run: &'r CheckRun) -> impl Iterator<Item = &'r str> {
         let rest = run.external_id.strip_prefix(self.external_id);
         rest.unwrap_or_default().split(':').skip(1)

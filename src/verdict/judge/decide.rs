@@ -248,8 +248,8 @@ fn run_verdict(
     }
 }
 
-/// What the blocks up to the last one that could tell anything would have taken more, at the pace of those that ran. A
-/// workload with a number of launches of its own works in the first ones alone.
+/// The time that the remaining blocks would have taken, at the pace of those that ran. A workload with `launches` runs in the
+/// first ones only.
 fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
     let Rules {
         plan,
@@ -283,11 +283,9 @@ fn saved_s(rules: &Rules<'_>, scope: &Scope<'_>) -> f64 {
 /// From a workload's first request to its last answer within a launch; `None` where it was not run there.
 fn span_s(launch: &Launch, workload: &str) -> Option<f64> {
     let samples = launch.samples.iter().filter(|s| s.workload == workload);
-    let moments = samples.map(|s| {
-        (
-            s.stamps.send_ns,
-            s.stamps.done_ns.unwrap_or(s.stamps.send_ns),
-        )
+    let moments = samples.map(|sample| {
+        let send = sample.stamps.send_ns;
+        (send, sample.stamps.done_ns.unwrap_or(send))
     });
     let (begin, end) =
         moments.reduce(|(begin, end), (send, done)| (begin.min(send), end.max(done)))?;

@@ -252,7 +252,7 @@ fn requests_that_head_alone_made_the_client_send_again_are_no_pass() {
     }
 }
 
-/// Of ten requests of base and of head, for so many a connection is opened. Requests are so far apart; each takes 0.2 s.
+/// `of_base` and `of_head` of ten requests open a connection. Requests begin `apart_ms` apart; each takes 0.2 s.
 pub(crate) fn connecting(of_base: usize, of_head: usize, apart_ms: u64) -> RunRecord {
     let mut session = in_turn(3.0, 20.0, 3.0);
     for launch in &mut session.launches {

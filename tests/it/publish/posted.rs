@@ -1,4 +1,4 @@
-//! What GitHub is told, through the binary against the fake: comments and check runs.
+//! Comments and check runs that the binary posts to the fake GitHub.
 
 use super::records::{BASE, HEAD, Site, noisy, record, regressed};
 use fixture::Ended;

@@ -25,7 +25,7 @@ pub fn doctor(start: &Path, selection: &Selection) -> Result<(Vec<Diagnosis>, Fi
     Ok((findings, worst.unwrap_or(Fitness::Fit)))
 }
 
-/// What `gate init` could not find out, and nobody has filled in.
+/// The lines that `gate init` marked FILL IN and nobody has completed.
 fn unfilled(inputs: &[Input]) -> Option<Diagnosis> {
     let marked = match plan::refuse_unfilled(inputs) {
         Err(PlanError::Refused(marked)) => marked,

@@ -291,8 +291,8 @@ async fn stands_against(
     Ok(None)
 }
 
-/// Why a pass is not said: one commit has one verdict, and the newest check run is the one that is shown. Else whoever opens a
-/// second pull request, or runs the same run's jobs once more, has it measured again until it is green.
+/// Why a pass is not posted: GitHub shows the newest check run of a commit. Without this rule a second pull request, or
+/// "Re-run jobs", would measure the commit again until it is green.
 async fn failed_before(
     client: &Client,
     options: &PublishOptions,

@@ -16,18 +16,15 @@ const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
 
-/// Of requests soon after an answer, the share with a new connection where none is kept, and where most are.
+/// An arm keeps no connection if more than this share of its requests soon after an answer opens one, and keeps most below
+/// the second.
 const KEEPS_NONE: f64 = 0.5;
 const KEEPS_MOST: f64 = 0.25;
 
 /// Head closes the connection after each answer, and base does not: a client opens one for each request, by some round trips
 /// over a network, and no time of a request begins before that.
 pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
-    let check = view.case.check;
-    let is_compared = matches!(check.rule, Rule::Regression { .. });
-    if !is_compared || !is_of_answers(check.metric) || !view.arms().contains(&Arm::Base) {
-        return None;
-    }
+    margin_of_answers(view)?;
     let of = |arm| {
         let shares = view.of(arm).kept.iter().map(|kept| kept.reconnected);
         stats::median(&shares.collect::<Vec<f64>>())
@@ -42,13 +39,7 @@ pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
 /// waits for the end waits longer, and no time of tokens shows it. By Mann and Whitney's test over launches, however the
 /// times are distributed: three launches of head must all end later than three of base.
 pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
-    let check = view.case.check;
-    let Rule::Regression { margin, .. } = check.rule else {
-        return None;
-    };
-    if !is_of_answers(check.metric) || !view.arms().contains(&Arm::Base) {
-        return None;
-    }
+    let margin = margin_of_answers(view)?;
     let of = |arm| -> (Vec<f64>, Vec<f64>) {
         let ends = view.of(arm).kept.iter().filter_map(|r| r.stream_end_ms);
         ends.unzip()
@@ -64,6 +55,16 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
     let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_late = is_clear && head_ms - base_ms > LATE_MS.max(margin * whole_ms);
     is_late.then(|| Reason::new(RuleId::LateEnd, facts))
+}
+
+/// The margin of a check that compares times or rates of answers with base's launches; `None` for any other.
+fn margin_of_answers(view: &View<'_, '_>) -> Option<f64> {
+    let check = view.case.check;
+    let Rule::Regression { margin, .. } = check.rule else {
+        return None;
+    };
+    let is_compared = is_of_answers(check.metric) && view.arms().contains(&Arm::Base);
+    is_compared.then_some(margin)
 }
 
 /// True for times and rates of answers, not of the start or of the machine.
