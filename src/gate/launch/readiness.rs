@@ -34,8 +34,8 @@ const PATIENCE_AT_ITS_PORT: Duration = Duration::from_secs(2);
 /// After this time a line says why an engine is not ready. While its port is closed, its other ports are looked at this often.
 const LOOK: Duration = Duration::from_secs(20);
 
-/// A probe of another port that takes longer is no answer.
-const PROBE: Duration = Duration::from_secs(5);
+/// A look at other ports that takes longer finds none: the engine's end and the deadline are seen after it.
+const PROBES: Duration = Duration::from_secs(5);
 
 /// An engine that generates tokens at another port has this long, and three times as long as it took until then, to open its
 /// own: a router may wait for workers that load one after another.
@@ -218,7 +218,7 @@ where
         if spawned.elapsed() >= next_look {
             if limits.asks_others && port_open.is_none() && given_up.is_none() {
                 let answering = tokio::select! {
-                    port = answering_port(process, address, &probe) => port,
+                    port = timeout(PROBES, answering_port(process, address, &probe)) => port.ok().flatten(),
                     // Its own port opens meanwhile.
                     () = opens(address) => continue,
                 };
@@ -306,8 +306,7 @@ where
     let chosen = ephemeral();
     let ports = other_ports(process, address).into_iter();
     for port in ports.filter(|port| !chosen.contains(port)) {
-        let probed = timeout(PROBE, probe(SocketAddr::new(address.ip(), port))).await;
-        if matches!(probed, Ok(Ok(()))) {
+        if probe(SocketAddr::new(address.ip(), port)).await.is_ok() {
             return Some(port);
         }
     }

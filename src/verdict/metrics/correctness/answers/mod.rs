@@ -164,7 +164,7 @@ impl<'a> Answers<'a> {
     }
 
     /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
-    /// answer does not part early from every other one to its prompt.
+    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone.
     fn may_be_near_tie(&self, sample: &Sample) -> bool {
         // In a batch base may have the same fault.
         let in_base = self
@@ -176,9 +176,9 @@ impl<'a> Answers<'a> {
         if prompts.len() > 1 {
             return true;
         }
-        let others = self.alone(sample).into_iter().chain(self.in_base(sample));
+        let others = self.in_base(sample).into_iter().chain(self.alone(sample));
         let mut others = others.filter(|other| !is_same(other, sample));
-        others.any(|other| {
+        others.next().is_some_and(|other| {
             let are_kept = other.text.is_some() && sample.text.is_some();
             are_kept && !parts_within(other, sample, EARLY, EARLY_TOKENS)
         })
