@@ -49,6 +49,8 @@ pub struct FacetRow {
     /// 0.03 is +3 %.
     pub change: Option<f64>,
     pub interval: Option<(f64, f64)>,
+    /// Behind the change: of base and of head. A part that a check compares has those of its last test.
+    pub launches: (usize, usize),
 }
 
 /// The first head launch that is no longer like base's.

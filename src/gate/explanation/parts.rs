@@ -35,6 +35,7 @@ impl Case<'_> {
                 head: head_middle,
                 change: middles.map(|(base, head)| head / base - 1.0),
                 interval: interval(&base, &head),
+                launches: (base.len(), head.len()),
             };
             let values = [base, head];
             let judged = self.compared.iter().find(|(_, of)| *of == values);
@@ -42,6 +43,7 @@ impl Case<'_> {
             if let Some(judged) = judged.filter(|check| check.interval.is_some()) {
                 (row.base, row.head) = (judged.base, judged.head);
                 (row.change, row.interval) = (judged.change, judged.interval);
+                row.launches = (judged.launches.0 as usize, judged.launches.1 as usize);
             }
             (facet, row)
         };

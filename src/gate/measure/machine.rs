@@ -14,7 +14,7 @@ pub fn machine() -> Machine {
     let gib = memory_bytes.div_ceil(1 << 30);
     let mut parts = vec![
         cpu.clone(),
-        format!("{cores} cores"),
+        format!("{cores} {}", if cores == 1 { "core" } else { "cores" }),
         format!("{gib} GiB"),
         kernel.clone(),
     ];

@@ -19,6 +19,9 @@ use verdict::record::{Arm, Build, Exit, Launch, PageCache, Startup, SuiteRun};
 /// How long an engine that answers no more may take to be gone: its connections end before it does.
 const LAST_BREATH: Duration = Duration::from_secs(1);
 
+/// The kernel watches no files.
+struct Unwatched;
+
 /// Starts the engines of a session.
 pub struct ArmHost<'a> {
     pub engine: &'a Engine,
@@ -169,11 +172,13 @@ impl ArmHost<'_> {
     }
 
     /// Watches the files that are not the arm's.
-    fn watch(&self, arm: Arm) -> Option<TreeFiles<'_>> {
+    fn watch(&self, arm: Arm) -> Result<Option<TreeFiles<'_>>, Unwatched> {
         let mut foreign = self.arms.foreign.iter();
-        let (_, files) = foreign.find(|(of, _)| *of == arm)?;
+        let Some((_, files)) = foreign.find(|(of, _)| *of == arm) else {
+            return Ok(None);
+        };
         let error = match TreeFiles::watch(files) {
-            Ok(watch) => return Some(watch),
+            Ok(watch) => return Ok(Some(watch)),
             Err(error) => error,
         };
         if !self.is_unwatched.replace(true) {
@@ -182,7 +187,7 @@ impl ArmHost<'_> {
             );
             (self.on_event)(Event::Step { line });
         }
-        None
+        Err(Unwatched)
     }
 
     /// One try at one port.
@@ -260,7 +265,9 @@ impl ArmHost<'_> {
         let answered = ready.ready - ready.port_open;
         let longest = self.answered_after.get().unwrap_or_default().max(answered);
         self.answered_after.set(Some(longest));
-        let read = tree_files.map(TreeFiles::read).unwrap_or_default();
+        let tree_unwatched = tree_files.is_err();
+        let read = tree_files.ok().flatten().map(TreeFiles::read);
+        let read = read.unwrap_or_default();
         let startup = Startup {
             spawn_ns: self.clock.ns(ready.spawned),
             port_open_ns: Some(self.clock.ns(ready.port_open)),
@@ -269,6 +276,7 @@ impl ArmHost<'_> {
             resident_share: None,
             stages: Vec::new(),
             tree_files: [read, self.arms.foreign_settings(arm, self.root)].concat(),
+            tree_unwatched,
         };
         let endpoint = client::Endpoint::new(address, self.engine, self.tokenizer.clone());
         if self.is_first {

@@ -249,11 +249,11 @@ pub fn read_record(directory: &Path) -> Result<RunRecord, ResultsError> {
     let is_merged = matches!(record.extent, Extent::Merged { .. });
     if record.ending == Ending::Unfinished && !is_merged {
         for saved in checkpoint::whole(directory)? {
-            let is_it = |l: &Launch| l.position == saved.launch.position;
-            if !record.launches.iter().any(is_it) {
-                record.elapsed_s = record.elapsed_s.max(saved.elapsed_s);
-                record.launches.push(saved.launch);
-            }
+            // A file is newer than the record: a launch that lost its partner is measured again.
+            let is_other = |l: &Launch| l.position != saved.launch.position;
+            record.launches.retain(is_other);
+            record.elapsed_s = record.elapsed_s.max(saved.elapsed_s);
+            record.launches.push(saved.launch);
         }
         record.launches.sort_by_key(|launch| launch.position);
     }

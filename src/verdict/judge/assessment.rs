@@ -47,6 +47,8 @@ pub struct Tested {
     /// The rule that fails, and passes.
     pub rule: RuleId,
     pub hypothesis: Hypothesis,
+    /// Whether so many launches can show no smaller p of a failure.
+    pub is_smallest: bool,
     /// For a test that stays inconclusive.
     pub advice: Option<Advice>,
     /// Blocks after which it is tested again; `None`: never.

@@ -128,6 +128,11 @@ fn regression(
     let tested = Tested {
         rule: RuleId::Regression,
         hypothesis: Hypothesis::Change { margin, ceiling },
+        is_smallest: view.case.budgets.is_smallest(
+            figures.p_fail.unwrap_or(1.0),
+            base.min(head),
+            view.scope.looked,
+        ),
         advice: beyond.or_else(|| noise(rules, view, trail, &figures, ceiling)),
         wants: (!view.is_exhausted()).then(|| view.wants()),
         passed: trail.passed().map(|mut passed| {
@@ -143,7 +148,7 @@ fn regression(
 
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
 /// base's has lost as much as a time that rises by the margin.
-fn loss(change: &Estimate, direction: Direction) -> Estimate {
+pub fn loss(change: &Estimate, direction: Direction) -> Estimate {
     match direction {
         Direction::LowerIsBetter => *change,
         Direction::HigherIsBetter => Estimate {

@@ -135,6 +135,7 @@ fn weigh(
         family,
         alpha: rules.design.alpha,
         beta: rules.design.beta,
+        is_smallest: tested.is_smallest,
         advice: tested.advice,
     });
     (outcome, Reason::new(rule, facts), wants)

@@ -188,12 +188,21 @@ impl Budgets {
         if !self.may_have_modes {
             return self.fail.paid(p, blocks);
         }
-        let launches = u32::try_from(launches).unwrap_or(u32::MAX);
-        let shown = self.fail.paid(p.max(least_p(launches)), blocks) / (1.0 - OF_MODES);
+        let shown = self.shown(p, launches, blocks);
         match loss > MODES.ln_1p() {
             true => shown.min(self.pass.paid(p, blocks) / OF_MODES),
             false => shown,
         }
+    }
+
+    /// Whether the p of a failure is the smallest that so many launches can show.
+    pub fn is_smallest(&self, paid: f64, launches: usize, blocks: u32) -> bool {
+        self.may_have_modes && (paid / self.shown(0.0, launches, blocks) - 1.0).abs() < 1e-9
+    }
+
+    fn shown(&self, p: f64, launches: usize, blocks: u32) -> f64 {
+        let launches = u32::try_from(launches).unwrap_or(u32::MAX);
+        self.fail.paid(p.max(least_p(launches)), blocks) / (1.0 - OF_MODES)
     }
 }
 

@@ -8,7 +8,7 @@ use super::answer_counts::AnswerCounts;
 use super::launch_view::LaunchView;
 use super::rules::finding::{Finding, LaunchRule};
 use crate::metrics::{LaunchMeasure, OtherAnswers, Undefined};
-use crate::record::{Launch, Sample};
+use crate::record::{Launch, Sample, VoidRule};
 use std::sync::Arc;
 
 /// A launch that counts.
@@ -23,7 +23,9 @@ pub struct Reading<'a> {
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
     pub stream_end_ms: Option<(f64, f64)>,
     /// [`LaunchAnswers::reconnected`](super::launch_view::LaunchAnswers).
-    pub reconnected: f64,
+    pub reconnected: Option<f64>,
+    /// [`LaunchAnswers::pause_ms`](super::launch_view::LaunchAnswers).
+    pub pause_ms: Option<f64>,
 }
 
 #[derive(Default)]
@@ -37,6 +39,8 @@ pub struct Evidence<'a> {
     /// Which of those belong to sound blocks, and how many of these the latest look reads.
     sound: Vec<usize>,
     looked: usize,
+    /// Values of clean launches in dropped blocks.
+    pub dropped: Vec<f64>,
     pub values: Values,
     /// Those of the launches that the latest look reads.
     seen: Values,
@@ -71,13 +75,9 @@ impl<'a> Evidence<'a> {
         let (launch, answers) = (launch_view.launch, launch_view.answers);
         self.tally.join(&answers.tally);
         self.other.join(&answers.other);
-        let with_launch = |s: &&'a Sample| (launch, *s);
-        self.unanswered
-            .extend(answers.unanswered.iter().map(with_launch));
-        self.lost_elsewhere
-            .extend(answers.lost_elsewhere.iter().map(with_launch));
+        self.lose(&launch_view, |_| true);
         self.untrusted
-            .extend(answers.untrusted.iter().map(with_launch));
+            .extend(answers.untrusted.iter().map(|s| (launch, *s)));
         let mut measure = launch_view.measure;
         let mut drift = None;
         if let Ok(measure) = &mut measure {
@@ -96,7 +96,25 @@ impl<'a> Evidence<'a> {
             sent: answers.sent,
             stream_end_ms: answers.stream_end_ms,
             reconnected: answers.reconnected,
+            pause_ms: answers.pause_ms,
         });
+    }
+
+    /// A launch whose times do not count. What its engine did not answer does, but for what a slow machine may have cut off.
+    pub fn drop(&mut self, launch_view: &LaunchView<'_, 'a>) {
+        self.lose(launch_view, |rule| rule != VoidRule::Timeout);
+        let value = launch_view.measure.as_ref().map(|measure| measure.value);
+        self.dropped.extend(value.ok());
+    }
+
+    fn lose(&mut self, launch_view: &LaunchView<'_, 'a>, counts: fn(VoidRule) -> bool) {
+        let (launch, answers) = (launch_view.launch, launch_view.answers);
+        let counted = |s: &&&'a Sample| s.void.as_ref().is_some_and(|void| counts(void.rule));
+        let of = |lost: &[&'a Sample]| -> Vec<(&'a Launch, &'a Sample)> {
+            lost.iter().filter(counted).map(|s| (launch, *s)).collect()
+        };
+        self.unanswered.extend(of(&answers.unanswered));
+        self.lost_elsewhere.extend(of(&answers.lost_elsewhere));
     }
 
     /// A look reads what is there.

@@ -55,8 +55,11 @@ pub struct LaunchAnswers<'a> {
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
-    /// Share of the sound requests soon after an answer for which a connection was opened all the same.
-    pub reconnected: f64,
+    /// [`metrics::pause_ms`] of the sound requests.
+    pub pause_ms: Option<f64>,
+    /// Share of the sound requests soon after an answer for which a connection was opened all the same; `None`: none was sent
+    /// so soon.
+    pub reconnected: Option<f64>,
     at_once: OnceCell<usize>,
     with_first: OnceCell<(usize, usize)>,
     contradiction: OnceCell<Option<String>>,
@@ -67,7 +70,7 @@ pub struct LaunchAnswers<'a> {
 /// A connection that was left open longer than this, its server may have closed as idle.
 const IDLE_NS: u64 = 1_000_000_000;
 
-fn reconnected(sound: &[&Sample]) -> f64 {
+fn reconnected(sound: &[&Sample]) -> Option<f64> {
     let ends = sound.iter().filter_map(|sample| sample.stamps.done_ns);
     let mut ends: Vec<u64> = ends.collect();
     ends.sort_unstable();
@@ -79,7 +82,7 @@ fn reconnected(sound: &[&Sample]) -> f64 {
     };
     let soon: Vec<_> = sound.iter().filter(is_soon).collect();
     let opened = soon.iter().filter(|s| s.stamps.connect_ns.is_some());
-    opened.count() as f64 / soon.len().max(1) as f64
+    (!soon.is_empty()).then(|| opened.count() as f64 / soon.len() as f64)
 }
 
 impl<'a> LaunchAnswers<'a> {
@@ -100,6 +103,7 @@ impl<'a> LaunchAnswers<'a> {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
+            pause_ms: metrics::pause_ms(&requests.measured),
             reconnected: reconnected(&requests.measured),
             lost_elsewhere: requests.lost_elsewhere(),
             requests,

@@ -44,6 +44,7 @@ pub fn assess(
     let tested = Tested {
         rule: limit.rule(),
         hypothesis: Hypothesis::Limit(limit),
+        is_smallest: false,
         advice: None,
         wants: (!view.is_exhausted()).then(|| view.wants()),
         passed: trail.passed().map(|mut passed| {

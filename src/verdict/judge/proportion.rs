@@ -153,6 +153,7 @@ fn tested(
     let finding = Finding::Tested(Tested {
         rule,
         hypothesis,
+        is_smallest: false,
         advice,
         wants: None,
         passed: None,

@@ -96,10 +96,13 @@ impl<'a> Case<'a> {
             evidence.ran += 1;
             if !launch.exit.is_clean() {
                 evidence.failed.get_or_insert(launch);
-            } else if !is_dropped {
-                let launch_view =
-                    LaunchView::new(check, shelf.answers(check, workload, launch, base));
-                evidence.keep(rules, of_a_launch, launch_view, block.is_sound);
+                continue;
+            }
+            let answers = shelf.answers(check, workload, launch, base);
+            let launch_view = LaunchView::new(check, answers);
+            match is_dropped {
+                true => evidence.drop(&launch_view),
+                false => evidence.keep(rules, of_a_launch, launch_view, block.is_sound),
             }
         }
         if scope.is_look {

@@ -140,6 +140,9 @@ pub struct Startup {
     /// Files of the working tree that are not what the arm was built from, and that were read until the engine was ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tree_files: Vec<String>,
+    /// The kernel did not let them be watched: there may be more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree_unwatched: bool,
 }
 
 /// One stage of the engine's start-up, as the engine reports it.

@@ -30,6 +30,7 @@ rules! {
     AmbiguousEvents = "ambiguous-events",
     AnswersDiffer = "answers-differ",
     Budget = "budget",
+    Bursts = "bursts",
     BusyBeside = "busy-beside",
     BusyMachine = "busy-machine",
     CapReached = "cap-reached",
@@ -150,6 +151,11 @@ pub enum Facts {
         head: u64,
     },
     /// Share of the requests soon after an answer for which a connection was opened, in each arm.
+    /// Mean time from one output of a stream to the next, ms.
+    Bursts {
+        base_ms: f64,
+        head_ms: f64,
+    },
     UnkeptConnections {
         base: f64,
         head: f64,
@@ -192,8 +198,9 @@ pub enum Facts {
         base: f64,
         head: f64,
     },
-    /// All values are 0, in `launches` launches.
+    /// All values of an arm are 0, in `launches` launches; `None`: of all arms that are read.
     Zeros {
+        arm: Option<Arm>,
         launches: usize,
     },
     /// Every request of both arms failed; of head's first launch, how.
@@ -210,6 +217,13 @@ pub enum Facts {
     ThrottledLaunches {
         base: usize,
         head: usize,
+    },
+    /// … with the change over all launches, those of dropped blocks too; `None`: it has none.
+    PassesWithoutThrottled {
+        base: usize,
+        head: usize,
+        change: Option<f64>,
+        ceiling: f64,
     },
     ThrottledBlocks {
         dropped: usize,
@@ -448,6 +462,8 @@ pub struct Tested {
     /// Greatest `holm` that fails, and greatest `p_pass` that passes.
     pub alpha: f64,
     pub beta: f64,
+    /// Whether so many launches can show no smaller p of a failure.
+    pub is_smallest: bool,
     /// For a test that stays inconclusive.
     pub advice: Option<Advice>,
 }

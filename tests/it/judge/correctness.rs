@@ -72,6 +72,64 @@ fn answers_that_agree_with_themselves_are_no_pass_where_base_gave_none() {
     check(&lose, " ", Verdict::Fail, "ceiling");
 }
 
+/// One block of the same answers, in which some of one arm's or both are changed.
+#[track_caller]
+fn changed(spoil: impl Fn(Arm, &mut [Sample]), verdict: Verdict, by: &str, part: &str) {
+    let texts = ["three four", "one two"];
+    let session = interleaved(blocks(1, |arm, _| {
+        let mut samples = two_answered(texts, texts);
+        spoil(arm, &mut samples);
+        samples
+    }));
+    let got = judge(&answers_plan(), &session);
+    let text = sentence(first(&got));
+    let found = (got.verdict, first(&got).reason.rule.name());
+    assert_eq!(found, (verdict, by), "{text}");
+    assert!(text.contains(part), "{text}");
+}
+
+/// An engine without a prefix cache, or with prompts that all begin alike, answers all the same.
+#[test]
+fn answers_whose_prompts_the_cache_did_not_know_are_compared_where_base_is_alike() {
+    let cache_state = |samples: &mut [Sample]| samples[3].void = void(VoidRule::CacheState);
+    let (pass, invalid) = (Verdict::Pass, Verdict::Invalid);
+    changed(|_, samples| cache_state(samples), pass, "ceiling", "");
+    let in_head = |arm, samples: &mut [Sample]| {
+        if arm == Arm::Head {
+            cache_state(samples);
+        }
+    };
+    changed(in_head, invalid, "void-samples", "cache-state");
+    let other = |arm, samples: &mut [Sample]| {
+        cache_state(samples);
+        if arm == Arm::Head {
+            samples[3].text = Some(" ".into());
+            samples[3].text_sha256 = " ".into();
+        }
+    };
+    changed(other, Verdict::Inconclusive, "answers-differ", "in a batch");
+}
+
+#[test]
+fn an_answer_that_ends_for_another_reason_is_wrong() {
+    let end = |reason: &'static str, tokens: u32| {
+        move |arm, samples: &mut [Sample]| {
+            for sample in samples {
+                sample.finish_reason = Some("length".into());
+                if arm == Arm::Head && sample.index == 3 {
+                    sample.finish_reason = Some(reason.into());
+                    sample.tokens.completion = Some(tokens);
+                }
+            }
+        }
+    };
+    let part = "finish reason \"stop\" instead of \"length\" in base";
+    changed(end("stop", 10), Verdict::Fail, "ceiling", part);
+    // The end of a text that another token has, which spells nothing.
+    changed(end("stop", 9), Verdict::Pass, "ceiling", "");
+    changed(end("length", 10), Verdict::Pass, "ceiling", "");
+}
+
 pub(crate) fn golden_plan(metric: Metric, limit: f64) -> Plan {
     let token = |(id, text): (u32, &str)| GoldenToken {
         id,

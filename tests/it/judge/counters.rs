@@ -82,6 +82,9 @@ fn a_counter_of_zeros_is_vacuous_where_zero_cannot_be() {
         );
     };
     check(REGRESSION, 0, 0, Verdict::Invalid, "vacuous");
+    // A gauge that works in one arm alone.
+    check(REGRESSION, 1000, 0, Verdict::Invalid, "vacuous");
+    check(REGRESSION, 0, 1000, Verdict::Invalid, "vacuous");
     // What base's gauge reads says nothing of a limit on head's.
     let limit = Rule::Ceiling { limit: 4.0 };
     check(limit, 0, 0, Verdict::Invalid, "vacuous");
@@ -228,6 +231,7 @@ fn a_request_of_the_warm_up_that_fails_is_no_pass() {
     for plan in [
         goodput_plan(REGRESSION),
         counter_plan(Metric::FailedRequests, Rule::Ceiling { limit: 0.0 }),
+        counter_plan(Metric::FailedCells, Rule::Ceiling { limit: 0.0 }),
     ] {
         let got = judge(&plan, &session);
         let reason = first(&got).reason.rule.name();

@@ -176,14 +176,15 @@ fn an_arm_that_reads_what_is_not_its_own_is_no_pass() {
         );
         let mut session = reading(arm);
         check(&session, Verdict::Inconclusive, "tree-files", &part);
-        // Not in all launches: by chance.
         let mut launches = session.launches.iter_mut();
-        launches
-            .find(|l| l.arm == arm)
-            .unwrap()
-            .startup
-            .tree_files
-            .clear();
+        let startup = &mut launches.find(|l| l.arm == arm).unwrap().startup;
+        startup.tree_files.clear();
+        startup.tree_unwatched = true;
+        check(&session, Verdict::Inconclusive, "tree-files", &part);
+        // Watched, and not in all launches: by chance.
+        let mut launches = session.launches.iter_mut();
+        let startup = &mut launches.find(|l| l.arm == arm).unwrap().startup;
+        startup.tree_unwatched = false;
         check(&session, Verdict::Pass, "regression", "");
     }
 }
@@ -283,12 +284,58 @@ fn a_head_that_keeps_no_connection_is_no_pass() {
     let rule = "unkept-connections";
     let part = "of requests within a second of one, 58.62 % opened a new connection, and 10.34 %";
     check(&connecting(1, 6, 250), Verdict::Inconclusive, rule, part);
-    for (of_base, of_head) in [(0, 0), (10, 10), (0, 4), (3, 10), (10, 0)] {
+    for (of_base, of_head) in [(0, 5), (3, 10)] {
+        let session = connecting(of_base, of_head, 250);
+        check(
+            &session,
+            Verdict::Inconclusive,
+            rule,
+            "of requests within a second",
+        );
+    }
+    for (of_base, of_head) in [(0, 0), (10, 10), (0, 2), (8, 10), (10, 0)] {
         let session = connecting(of_base, of_head, 250);
         check(&session, Verdict::Pass, "regression", "");
     }
     // So long after an answer the server may have closed it as idle.
     check(&connecting(1, 6, 5_000), Verdict::Pass, "regression", "");
+}
+
+/// Base sends a token every 10 ms; head as many in the same time, this number at once.
+pub(crate) fn in_bursts(of: usize) -> RunRecord {
+    beside(10.0, |index, slower| {
+        let mut sample = stream(index, 10_000.0 * f64::from(index), 20.0, 10.0 * slower);
+        for burst in sample.stamps.events_ns[1..].chunks_mut(of) {
+            let last = burst[burst.len() - 1];
+            burst.fill(last);
+        }
+        sample
+    })
+}
+
+#[test]
+fn tokens_that_come_in_bursts_are_no_pass() {
+    let part = "head's outputs come 79.08 ms apart, base's 10.03 ms";
+    check(&in_bursts(8), Verdict::Inconclusive, "bursts", part);
+    check(
+        &in_bursts(2),
+        Verdict::Inconclusive,
+        "bursts",
+        "head's outputs come",
+    );
+    check(&in_bursts(1), Verdict::Pass, "regression", "");
+    // Gaps of 0.5 ms and more are no matter, where none was.
+    let session = beside(0.1, |index, slower| {
+        let mut sample = stream(index, 10_000.0 * f64::from(index), 20.0, 0.1 * slower);
+        sample.stamps.events_ns[1..]
+            .chunks_mut(8)
+            .for_each(|burst| {
+                let last = burst[burst.len() - 1];
+                burst.fill(last);
+            });
+        sample
+    });
+    check(&session, Verdict::Pass, "regression", "");
 }
 
 /// An anchor is another release, which main is not judged against.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use verdict::plan::Suite;
 use verdict::record::{SuiteEnding, SuiteRun, UNKNOWN_MACHINE};
 
-fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
+pub(super) fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
     let got = judge(&tpot_plan(), session);
     let check = first(&got);
     assert_eq!(
@@ -292,49 +292,6 @@ fn not_steady() {
         &session,
         "not-steady",
         "tpot moves by -6.1 % within a launch (base, last third against first)",
-    );
-}
-
-#[test]
-fn throttled() {
-    let all = spoiled(|l| l.throttle_bits = Some(0x20));
-    expect_invalid(&all, "throttled", "the GPU throttled in 4 of 4 blocks");
-    let capped = spoiled(|l| l.throttle_bits = Some(0x4));
-    assert_eq!(
-        judge(&tpot_plan(), &capped).verdict,
-        Verdict::Pass,
-        "a power cap is no throttling"
-    );
-}
-
-#[test]
-fn head_throttles() {
-    let session = spoiled(|l| {
-        if l.arm == Arm::Head && l.block < 3 {
-            l.throttle_bits = Some(0x40);
-        }
-    });
-    expect_invalid(
-        &session,
-        "head-throttles",
-        "the GPU throttled in 3 launches of head and 0 of base",
-    );
-}
-
-#[test]
-fn a_throttled_block_is_dropped_and_repeated() {
-    let mut launches = tpot_blocks(5, 0.0, 0.003);
-    launches[2].throttle_bits = Some(0x8);
-    launches[2].samples = around(40.0);
-    let short = judge(&tpot_plan(), &interleaved(launches[..8].to_vec()));
-    assert_eq!(
-        (short.blocks, short.decision),
-        (3, Decision::ContinueTo { blocks: 4 })
-    );
-    let got = judge(&tpot_plan(), &interleaved(launches));
-    assert_eq!(
-        (got.verdict, got.blocks, first(&got).launches),
-        (Verdict::Pass, 4, (4, 4))
     );
 }
 

@@ -33,7 +33,7 @@ fn a_regression_fails_with_its_numbers() {
         &interleaved(tpot_blocks(6, 0.06, 0.003)),
         Verdict::Fail,
         "regression",
-        "TPOT 20 → 21.2 ms: +6.0 % [+5.5, +6.5], beyond the margin of 1 % (p = 0.0048; 6 + 6 launches)",
+        "TPOT 20 → 21.2 ms: +6.0 % [+5.5, +6.5], beyond the margin of 1 % (p = 0.0048; 6 + 6 launches, which can show no smaller p)",
     );
     assert_eq!(got.decision, Decision::Stop);
     assert_eq!(
@@ -287,7 +287,7 @@ fn the_worked_example_of_the_docs() {
         &session,
         Verdict::Fail,
         "regression",
-        "TPOT 20.13 → 20.73 ms: +3.0 % [+2.0, +4.1], beyond the margin of 1 % (p = 0.006; 6 + 6 launches)",
+        "TPOT 20.13 → 20.73 ms: +3.0 % [+2.0, +4.1], beyond the margin of 1 % (p = 0.006; 6 + 6 launches, which can show no smaller p)",
     );
     let check = first(&got);
     let near = |got: Option<f64>, expect: f64| {

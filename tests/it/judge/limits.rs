@@ -207,6 +207,16 @@ fn a_request_that_head_alone_does_not_answer_fails_also_in_a_cell_that_no_check_
     check(&[Arm::Base, Arm::Head], Status, Verdict::Pass, "ceiling");
     check(&[Arm::Base], Status, Verdict::Pass, "ceiling");
     check(&[Arm::Head], TokenCounts, Verdict::Pass, "ceiling");
+    // Base loses one of them too, once.
+    let mut session = over_contexts([0; 4]);
+    let is_lost = |launch: &&mut Launch| launch.arm == Arm::Head || launch.block == 0;
+    for launch in session.launches.iter_mut().filter(is_lost) {
+        launch.samples[1].void = void(Status);
+    }
+    let got = judge(&plan, &session);
+    let found = (got.verdict, first(&got).reason.rule.name());
+    let expect = (Verdict::Invalid, "void-samples");
+    assert_eq!(found, expect, "{}", sentence(first(&got)));
 }
 
 /// Usage that miscounts is no wrong answer, and no proof of a right one.

@@ -17,6 +17,7 @@ mod stored;
 mod streams;
 mod surroundings;
 mod tails;
+mod throttled;
 mod waivers;
 
 use fixture::records::{record, tpot_blocks};

@@ -1,10 +1,15 @@
 //! A session that is killed, twice: nothing that was finished is lost or measured again.
 
-use super::{cut_off, json, judge, launches, shorten, start};
+use super::{DEADLINE, cut_off, json, judge, launches, shorten, start};
+use crate::judge::interleaved;
+use client::SessionClock;
 use fixture::Project;
+use infergate::session::checkpoint::Checkpoints;
+use infergate::session::results::read_record;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 
 /// The launches that stand in files of their own.
 fn kept(project: &Project) -> Vec<Value> {
@@ -98,4 +103,28 @@ fn launches_hold_what_was_read_beside_them() {
         "{last}"
     );
     assert_eq!(launches(&record)[0]["clients"].as_array().unwrap().len(), 1);
+}
+
+/// A launch whose partner was cut off is measured again, and the record still holds its first measurement.
+#[test]
+fn a_launch_of_its_own_file_is_newer_than_the_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let launches = fixture::records::tpot_blocks(1, 0.0, 0.003);
+    let record = interleaved(launches[..1].to_vec());
+    let run = serde_json::to_string(&record).unwrap();
+    std::fs::write(directory.join("run.json"), run).unwrap();
+    let again = [0, 1].map(|position: usize| {
+        let mut launch = launches[position].clone();
+        launch.log = format!("the second engine of {position}");
+        launch
+    });
+    let clock = SessionClock::resume(Duration::ZERO);
+    let kept = Checkpoints::open(directory, DEADLINE, clock).unwrap();
+    for launch in &again {
+        kept.begin(launch);
+        kept.finish(launch).unwrap();
+    }
+    let read = read_record(directory).unwrap();
+    assert_eq!(read.launches, again);
 }

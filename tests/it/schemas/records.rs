@@ -115,7 +115,8 @@ const RUN: &str = r#"
       "startup": {
         "spawn_ns": 1, "port_open_ns": 2, "probe_ns": 3, "ready_ns": 4, "resident_share": 0.5,
         "stages": [{ "name": "load", "ms": 1.5 }],
-        "tree_files": ["kernels/decode.cu"]
+        "tree_files": ["kernels/decode.cu"],
+        "tree_unwatched": true
       },
       "exit": { "how": "stopped" }, "throttle_bits": 4, "log": "logs/engine-001-head.log",
       "samples": [

@@ -230,6 +230,15 @@ fn gate_table(layout: &Layout) -> String {
         row
     });
     text.push_str(&table(&header, rows.collect()));
+    let least = design.looks.first().copied().unwrap_or(blocks).min(blocks);
+    if let (Some(first), Some(last)) = (layout.session_s(least), layout.session_s(blocks)) {
+        let _ = writeln!(
+            text,
+            "\nby these times {} up to the first test, {} up to the last; builds and rests come on top",
+            span(first),
+            span(last)
+        );
+    }
     if layout.costs.iter().all(|cost| cost.seconds().is_none()) {
         text.push_str("\ndurations are unknown until a first run here, or `gate baseline pull`\n");
     }

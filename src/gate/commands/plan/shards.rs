@@ -6,6 +6,7 @@ use crate::session::baseline::key_on;
 use crate::session::launch_cost::spent;
 use crate::session::project::Project;
 use crate::session::results::{directories, read_record};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use verdict::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
 use verdict::record::{Comparison, Extent, RunRecord};
@@ -87,6 +88,20 @@ impl Cost {
 }
 
 impl Layout {
+    /// Seconds of a session of so many blocks, both arms, without builds; `None` where a gate's are unknown.
+    pub fn session_s(&self, blocks: u32) -> Option<f64> {
+        let mut starts: BTreeMap<usize, f64> = BTreeMap::new();
+        let mut work_s = 0.0;
+        for (gate, cost) in self.plan.gates.iter().zip(&self.costs) {
+            let spent = cost.seconds()?;
+            let launches = f64::from(gate.blocks_of(blocks));
+            let start_s = starts.entry(cost.group).or_default();
+            *start_s = start_s.max(spent.start_s * launches);
+            work_s += spent.work_s * launches;
+        }
+        Some(2.0 * (starts.values().sum::<f64>() + work_s))
+    }
+
     /// Minutes of a shard's session at the most: both arms, up to the last look, within the budget. Of gates that nobody
     /// knows it is the budget.
     pub fn minutes(&self, shard: &ShardPlan) -> f64 {

@@ -347,9 +347,8 @@ fn explained(explanation: &Explanation) -> Value {
     });
     let first_bad = explanation.first_bad.as_ref().map(|bad| {
         format!(
-            "first bad launch: launch {} (block {}), {} beyond {}; {} of {} launches of head are beyond it",
+            "first bad launch: launch {} (head), {} beyond {}; {} of {} launches of head are beyond it",
             bad.launch,
-            bad.block,
             numbers::value(bad.value, explanation.unit),
             numbers::value(bad.bound, explanation.unit),
             bad.beyond,

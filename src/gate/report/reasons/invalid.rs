@@ -1,6 +1,6 @@
 //! Sentences on checks that are no measurement, and on engines that do not answer.
 
-use super::super::numbers::{number, percent};
+use super::super::numbers::{number, percent, signed_percent};
 use verdict::plural::{count, first_of};
 use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,
@@ -62,6 +62,12 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             "head closed {head} kept connections without an answer, base {base}, and the client sent these requests again: \
              head may drop requests. If it means to close connections, set keep_alive = false under [engine]"
         ),
+        Facts::Bursts { base_ms, head_ms } => format!(
+            "head's outputs come {} ms apart, base's {} ms: its tokens come in bursts, which no time per token shows. If that is \
+             meant, as with speculative decoding, waive this check; a check of `icl` judges the gaps themselves",
+            number(*head_ms),
+            number(*base_ms)
+        ),
         Facts::UnkeptConnections { base, head } => format!(
             "head closes connections after its answers: of requests within a second of one, {} opened a new connection, and {} \
              of base's. Clients of a network wait for each, and no time here shows it. If it means to, set keep_alive = \
@@ -104,9 +110,10 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*head),
             number(*base)
         ),
-        Facts::Zeros { launches } => {
+        Facts::Zeros { arm, launches } => {
             let n = count(*launches, "launch");
-            format!("{metric} is 0 in all of {n}: {}", why_vacuous(metric))
+            let of = arm.map_or_else(String::new, |arm| format!(" of {}", arm.name()));
+            format!("{metric} is 0 in all of {n}{of}: {}", why_vacuous(metric))
         }
         Facts::AllFailed { launches, head } => format!(
             "no request succeeded in {} of both arms ({head}): where all fail, no more can; correct the workload, or how \
@@ -121,6 +128,24 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         Facts::ThrottledLaunches { base, head } => format!(
             "the GPU throttled in {head} launches of head and {base} of base: head may draw more power"
         ),
+        Facts::PassesWithoutThrottled {
+            base,
+            head,
+            change,
+            ceiling,
+        } => {
+            let change = change.map_or_else(
+                || "The change with them cannot be computed".to_owned(),
+                |change| format!("With them, the change is {}", signed_percent(change)),
+            );
+            format!(
+                "{metric} passes only without the blocks in which the machine throttled ({} of head, {base} of base). {change}, \
+                 which is not shown to be below the ceiling of {}. Head may be slower by its own heat: improve the cooling \
+                 or lower the power limit, and measure again",
+                count(*head, "launch"),
+                percent(*ceiling)
+            )
+        }
         Facts::ThrottledBlocks { dropped, blocks } => format!(
             "the GPU throttled in {dropped} of {blocks} blocks: improve its cooling, or lower its power limit"
         ),

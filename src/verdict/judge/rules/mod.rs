@@ -74,9 +74,11 @@ pub fn doubt(view: &View<'_, '_>) -> Option<Reason> {
     let found = of_a_launch(view, BEFORE_DOUBT..OF_A_LAUNCH.len());
     let held_back = found.map(|found| found.reason);
     held_back
+        .or_else(|| throttling::passes_without_throttled(view))
         .or_else(|| tree_files::tree_files(view))
         .or_else(|| answers::other_answers(view))
         .or_else(|| stream::late_end(view))
+        .or_else(|| stream::bursts(view))
         .or_else(|| stream::resent(view))
         .or_else(|| stream::unkept_connections(view))
         .or_else(|| answers::fewer_turns(view))

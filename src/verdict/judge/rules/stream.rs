@@ -1,5 +1,5 @@
-//! Rules on what no metric of a stream reads: its end after the last token, requests that were sent twice, and connections
-//! that are not kept.
+//! Rules on what no metric of a stream reads: its end after the last token, tokens that come in bursts, requests that were
+//! sent twice, and connections that are not kept.
 
 use super::super::view::View;
 use crate::plan::Rule;
@@ -16,23 +16,22 @@ const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
 
-/// An arm keeps no connection if more than this share of its requests soon after an answer opens one, and keeps most below
-/// the second.
-const KEEPS_NONE: f64 = 0.5;
-const KEEPS_MOST: f64 = 0.25;
+/// Of requests soon after an answer, head opens a connection for so large a share more than base.
+const UNKEPT: f64 = 0.25;
+/// Outputs of head lie so many times as far apart as base's.
+const BURSTS: f64 = 1.5;
 
-/// Head closes the connection after each answer, and base does not: a client opens one for each request, by some round trips
-/// over a network, and no time of a request begins before that.
+/// Head closes connections after its answers, and base does not: a client opens new ones, by some round trips over a network,
+/// and no time of a request begins before that.
 pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
     margin_of_answers(view)?;
     let of = |arm| {
-        let shares = view.of(arm).kept.iter().map(|kept| kept.reconnected);
+        let shares = view.of(arm).kept.iter().filter_map(|r| r.reconnected);
         stats::median(&shares.collect::<Vec<f64>>())
     };
     let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);
     let facts = Facts::UnkeptConnections { base, head };
-    let closes = base < KEEPS_MOST && head > KEEPS_NONE;
-    closes.then(|| Reason::new(RuleId::UnkeptConnections, facts))
+    (head - base > UNKEPT).then(|| Reason::new(RuleId::UnkeptConnections, facts))
 }
 
 /// Streams of head end later after their last token than base's, by more than the margin of a whole answer: a client that
@@ -55,6 +54,24 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
     let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_late = is_clear && head_ms - base_ms > LATE_MS.max(margin * whole_ms);
     is_late.then(|| Reason::new(RuleId::LateEnd, facts))
+}
+
+/// Head's outputs lie further apart than base's, though its tokens take no longer: they come in bursts, and a client sees a
+/// stream that stutters. The gaps between outputs have metrics of their own, which judge them themselves.
+pub fn bursts(view: &View<'_, '_>) -> Option<Reason> {
+    margin_of_answers(view)?;
+    let check = view.case.check;
+    if !check.part.reads_tpot(check.metric) {
+        return None;
+    }
+    let of = |arm| {
+        let pauses = view.of(arm).kept.iter().filter_map(|r| r.pause_ms);
+        stats::median(&pauses.collect::<Vec<f64>>())
+    };
+    let (base_ms, head_ms) = (of(Arm::Base)?, of(Arm::Head)?);
+    let facts = Facts::Bursts { base_ms, head_ms };
+    let is_seen = head_ms > BURSTS * base_ms && head_ms - base_ms > LATE_MS;
+    is_seen.then(|| Reason::new(RuleId::Bursts, facts))
 }
 
 /// The margin of a check that compares times or rates of answers with base's launches; `None` for any other.

@@ -1,7 +1,7 @@
 //! Rule `tree-files`: an arm may run what lies in the working tree, and not what was built of it.
 
 use super::super::view::View;
-use crate::record::{Arm, Facts, Reason, RuleId};
+use crate::record::{Arm, Facts, Reason, RuleId, Startup};
 
 /// The engines of all launches of an arm read the same file of the working tree, which is not as in the arm's commit. Read
 /// now and then it was by chance, as by an editor.
@@ -9,9 +9,13 @@ pub fn tree_files(view: &View<'_, '_>) -> Option<Reason> {
     let reads = |arm| view.arms().contains(&arm) || (arm == Arm::Base && view.case.reads_base());
     let arms = Arm::BOTH.into_iter().filter(|arm| reads(*arm));
     arms.into_iter().find_map(|arm| {
-        let mut launches = view.of(arm).kept.iter().map(|kept| kept.launch);
-        let mut files = launches.next()?.startup.tree_files.clone();
-        launches.for_each(|launch| files.retain(|file| launch.startup.tree_files.contains(file)));
+        let kept = || view.of(arm).kept.iter().map(|kept| &kept.launch.startup);
+        let mut files: Vec<String> = kept().flat_map(|of| of.tree_files.clone()).collect();
+        files.sort();
+        files.dedup();
+        // A launch that could not be watched may have read any of them.
+        let reads = |of: &Startup, file: &String| of.tree_unwatched || of.tree_files.contains(file);
+        files.retain(|file| kept().all(|of| reads(of, file)));
         (!files.is_empty()).then(|| Reason::new(RuleId::TreeFiles, Facts::TreeFiles { arm, files }))
     })
 }

@@ -3,7 +3,7 @@
 use super::super::evidence::{Evidence, Reading, Values};
 use super::super::view::View;
 use super::finding::{Finding, invalid};
-use crate::judge::test_kind::zero_is_vacuous;
+use crate::judge::test_kind::{is_never_zero, zero_is_vacuous};
 use crate::record::{Arm, Facts, Metric, RuleId};
 
 pub fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
@@ -16,10 +16,18 @@ pub fn vacuous(view: &View<'_, '_>) -> Option<Finding> {
     // A limit is head's alone: that base's gauge lives bounds nothing in head.
     let seen = || view.arms().iter().map(|&arm| &view.of(arm).values);
     let launches: usize = seen().map(|values| values.n).sum();
-    if launches == 0 || !seen().all(Values::are_zero) {
+    if launches > 0 && seen().all(Values::are_zero) {
+        let arm = None;
+        return invalid(RuleId::Vacuous, Facts::Zeros { arm, launches });
+    }
+    if !is_never_zero(view.case.check.metric) {
         return None;
     }
-    invalid(RuleId::Vacuous, Facts::Zeros { launches })
+    let arms = view.arms().iter().copied();
+    let mut dead = arms.map(|arm| (arm, &view.of(arm).values));
+    let (arm, values) = dead.find(|(_, values)| values.n > 0 && values.are_zero())?;
+    let (arm, launches) = (Some(arm), values.n);
+    invalid(RuleId::Vacuous, Facts::Zeros { arm, launches })
 }
 
 /// A comparison of arms in which no request succeeds.

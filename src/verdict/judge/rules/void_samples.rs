@@ -16,13 +16,13 @@ const UNCOMPARED: f64 = 0.1;
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let metric = view.case.check.metric;
-    if metric == Metric::FailedCells {
-        return miscounted(view);
-    }
     let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
     let (base, mut head) = (&unanswered(Arm::Base), unanswered(Arm::Head));
-    if base.is_empty() && head.is_empty() && !loses_any(view, Arm::Base) {
+    if base.is_empty() && head.is_empty() {
         head = without_counted(&view.of(Arm::Head).lost_elsewhere, metric);
+        if !head.is_empty() && loses_any(view, Arm::Base) {
+            return invalid(RuleId::VoidSamples, unanswered_in(None, &head)?);
+        }
     }
     let head = &head;
     let reads_base = view.arms().contains(&Arm::Base);
@@ -34,6 +34,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
         }
         (false, true) if reads_base => Some(Arm::Base),
         (false, false) => None,
+        _ if metric == Metric::FailedCells => return miscounted(view),
         _ if counts_measured(metric) => return None,
         _ => return untrusted(view).or_else(|| uncompared(view)),
     };
@@ -59,7 +60,32 @@ fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts
 fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     let arms = view.arms().iter();
     let voids = arms.flat_map(|&arm| &view.of(arm).untrusted).copied();
+    let voids = voids.filter(|(launch, sample)| !is_bases_cache(view, launch, sample));
     untrusted_in(view, voids)
+}
+
+/// Whether an answer's prompt met a cache in another state than it was to meet, and base's did too: an engine without a
+/// prefix cache, or one whose prompts all begin alike. Answers can be compared all the same.
+fn is_bases_cache(view: &View<'_, '_>, launch: &Launch, sample: &Sample) -> bool {
+    let is_so = |of: &Sample| {
+        let void = of.void.as_ref();
+        void.is_some_and(|void| void.rule == VoidRule::CacheState)
+    };
+    let compares_answers = view.case.check.metric == Metric::AnswerMismatches;
+    compares_answers && is_so(sample) && beside(view, launch, sample).any(is_so)
+}
+
+/// Base's answers to the same request of the same block.
+fn beside<'v>(
+    view: &'v View<'_, '_>,
+    launch: &Launch,
+    sample: &Sample,
+) -> impl Iterator<Item = &'v Sample> {
+    let (block, of) = (launch.block, (sample.workload.clone(), sample.index));
+    let kept = view.of(Arm::Base).kept.iter();
+    let launches = kept.filter(move |reading| reading.launch.block == block);
+    let samples = launches.flat_map(|reading| &reading.launch.samples);
+    samples.filter(move |base| (&base.workload, base.index) == (&of.0, of.1))
 }
 
 fn untrusted_in<'a>(
@@ -78,14 +104,8 @@ fn untrusted_in<'a>(
 /// Cells of head whose tokens do not add up where base's answer is valid: head may have computed another prompt, or less.
 /// All other voids the metric judges itself.
 fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
-    let is_valid_in_base = |launch: &Launch, sample: &Sample| {
-        let kept = view.of(Arm::Base).kept.iter();
-        let beside = kept.filter(|reading| reading.launch.block == launch.block);
-        let mut samples = beside.flat_map(|reading| &reading.launch.samples);
-        samples.any(|base| {
-            base.may_enter() && (&base.workload, base.index) == (&sample.workload, sample.index)
-        })
-    };
+    let is_valid_in_base =
+        |launch: &Launch, sample: &Sample| beside(view, launch, sample).any(Sample::may_enter);
     let mut voids = view.of(Arm::Head).untrusted.clone();
     voids.retain(|(launch, sample)| {
         let void = sample.void.as_ref();
@@ -139,7 +159,10 @@ fn fails_for_sure(view: &View<'_, '_>) -> bool {
 
 /// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.
 fn counts_measured(metric: Metric) -> bool {
-    matches!(metric, Metric::FailedRequests | Metric::Goodput)
+    matches!(
+        metric,
+        Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
+    )
 }
 
 /// Without those that the metric counts itself.

@@ -94,6 +94,17 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     Some((stats::median(&rest)?, stats::median(&whole)?))
 }
 
+/// Of streams in the middle: mean time from one output to the next, ms. Outputs that arrived at one moment are one.
+pub fn pause_ms(sound: &[&Sample]) -> Option<f64> {
+    let pauses = sound.iter().filter_map(|sample| {
+        let (first, last) = first_and_last(sample).ok()?;
+        let events = &sample.stamps.events_ns;
+        let later = events.windows(2).filter(|two| two[0] != two[1]).count();
+        (later > 0).then(|| ms_between(first, last) / later as f64)
+    });
+    stats::median(&pauses.collect::<Vec<f64>>())
+}
+
 /// When the last output arrived: the last output event of a stream, the end of an answer that came whole.
 pub fn last_ns(sample: &Sample) -> Result<u64, Why> {
     if sample.streamed {

@@ -234,6 +234,8 @@ fn of_a_launch() -> Vec<Case> {
         tpot("late end", ends_after(2.4)),
         tpot("requests sent again", sent_again([1, 2, 2, 2])),
         tpot("connections not kept", connecting(1, 6, 250)),
+        tpot("tokens in bursts", in_bursts(8)),
+        tpot("passes without throttled", throttled_in(Arm::Head, 24.0)),
         ("fewer turns", limited_plan(), shorter(1)),
         tpot("files of the tree", reading(Arm::Base)),
         tpot("other answers", parting_at_once(30, |_| None, 0.0)),
@@ -282,6 +284,11 @@ fn of_all_launches() -> Vec<Case> {
             prefilling(0, 0),
         ),
         (
+            "vacuous counter of head",
+            counter_plan(Metric::PrefilledTokens, REGRESSION),
+            prefilling(1000, 0),
+        ),
+        (
             "vacuous goodput",
             goodput_plan(REGRESSION),
             within_slo(0, 0),
@@ -298,6 +305,6 @@ fn of_all_launches() -> Vec<Case> {
         ),
         tpot("no variance", interleaved(blocks(4, |_, _| around(20.0)))),
     ];
-    cases[5].1.gates[0].checks[0].statistic = Statistic::Max;
+    cases[6].1.gates[0].checks[0].statistic = Statistic::Max;
     cases
 }

@@ -10,12 +10,13 @@ use super::counters::{
     conversation, counter_plan, goodput_plan, limited_plan, prefilling, shorter, within_slo,
 };
 use super::growth::{by_chance, gauged};
-use super::held_back::{connecting, ends_after, in_turn, reading, sent_again};
+use super::held_back::{connecting, ends_after, in_bursts, in_turn, reading, sent_again};
 use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
 use super::streams::streams;
 use super::surroundings::{goodput, health, late_by, narrowly_missed, plan_on, telemetry};
+use super::throttled::throttled_in;
 use super::waivers::{two_checks, waived};
 use super::*;
 use fixture::records::*;
@@ -32,10 +33,11 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 54] = [
+const RULES: [&str; 55] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
+    "bursts",
     "busy-beside",
     "busy-machine",
     "cap-reached",

@@ -139,32 +139,41 @@ fn facets(e: &Explanation) -> Option<(String, Section)> {
     if e.facets.is_empty() {
         return None;
     }
-    let header = ["part", "base", "head", "change [95 % CI]"];
+    let mut header = vec!["part", "base", "head", "change [95 % CI]"];
+    // A check that was decided early has fewer.
+    let is_alike = e
+        .facets
+        .windows(2)
+        .all(|two| two[0].launches == two[1].launches);
+    header.extend((!is_alike).then_some("launches"));
     let rows = e.facets.iter().map(|row| {
-        vec![
+        let mut cells = vec![
             row.name.clone(),
             numbers::optional(row.base, row.unit),
             numbers::optional(row.head, row.unit),
             numbers::interval(row.change, row.interval),
-        ]
+        ];
+        let (base, head) = row.launches;
+        cells.extend((!is_alike).then(|| format!("{base} + {head}")));
+        cells
     });
     let heading = match &e.sits {
         Some(sits) => format!("slower part: {sits}"),
         None => "parts of the time".to_owned(),
     };
-    let header = header.map(str::to_owned).to_vec();
+    let header = header.into_iter().map(str::to_owned).collect();
     Some((heading, Section::Table(header, rows.collect())))
 }
 
 fn first_bad(e: &Explanation) -> Option<(String, Section)> {
     let FirstBad {
         launch,
-        block,
         value,
         bound,
         rule,
         beyond,
         of,
+        ..
     } = e.first_bad.as_ref()?;
     if *of == 1 && e.requests.is_none() {
         // The only one: the reason says it.
@@ -177,7 +186,7 @@ fn first_bad(e: &Explanation) -> Option<(String, Section)> {
         format!("{beyond} of {of} head launches are beyond that"),
     ];
     lines.extend(e.requests.as_ref().map(|requests| slow(requests, e)));
-    let heading = format!("first bad launch: launch {launch} (head, block {block})");
+    let heading = format!("first bad launch: launch {launch} (head)");
     Some((heading, Section::Lines(lines)))
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Main function: [`mismatches`].
 
-use super::{Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, is_degenerate, is_same};
+use super::{
+    Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, is_answer, is_degenerate, is_same,
+};
 use crate::metrics::correctness::near_tie::{Parting, parting, parts_at_once, parts_within};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::plan::WorkloadKind;
@@ -178,7 +180,7 @@ impl<'a> Compared<'a> {
             situation: situation.clone(),
             text: format!("{place}: {text}"),
         };
-        if let Some(void) = &sample.void {
+        if let Some(void) = sample.void.as_ref().filter(|_| !is_answer(sample)) {
             // Other rules say that nothing was measured: they are judged as such.
             if is_degenerate(sample) {
                 self.count(&situation);
@@ -205,7 +207,11 @@ impl<'a> Compared<'a> {
         let (other, whose) = match (alone.filter(differs), base.filter(differs)) {
             (Some(alone), _) => (alone, "alone"),
             (None, Some(base)) => (base, "in base"),
-            (None, None) => return,
+            (None, None) => {
+                let end = base.and_then(|base| ends_otherwise(sample, base));
+                self.wrong.extend(end.map(told));
+                return;
+            }
         };
         let Parting {
             place: at,
@@ -231,6 +237,14 @@ impl<'a> Compared<'a> {
             None => self.from_base.push(difference),
         }
     }
+}
+
+/// `finish reason "stop" instead of "length" in base`, of the same text and as many tokens.
+fn ends_otherwise(sample: &Sample, base: &Sample) -> Option<String> {
+    let [own, of_base] = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
+    let is_as_long = sample.tokens.completion == base.tokens.completion;
+    (own != of_base && is_as_long && sample.streamed == base.streamed)
+        .then(|| format!("finish reason {own:?} instead of {of_base:?} in base"))
 }
 
 /// Prompts among the differences: those of one prompt have one cause.

@@ -89,7 +89,7 @@ impl<'a> Answers<'a> {
     fn new(own: &[&'a Sample], base: &[&'a Sample]) -> Self {
         let sound = |samples: &[&'a Sample]| {
             let mut samples = samples.to_vec();
-            samples.retain(|s| s.void.is_none());
+            samples.retain(|s| is_answer(s));
             samples.sort_by_key(|s| s.index);
             samples
         };
@@ -355,6 +355,12 @@ fn is_alone(sample: &Sample) -> bool {
         Some(Setting::Answer { condition, .. }) => condition == Condition::Alone,
         _ => false,
     }
+}
+
+/// True for a whole answer. What the cache knew of its prompt makes it no other one.
+fn is_answer(sample: &Sample) -> bool {
+    let void = sample.void.as_ref();
+    void.is_none_or(|void| void.rule == VoidRule::CacheState)
 }
 
 fn is_same(a: &Sample, b: &Sample) -> bool {
