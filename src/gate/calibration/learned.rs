@@ -15,7 +15,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use verdict::judge::{self, is_throttled, on_test_scale};
+use verdict::judge::{self, on_test_scale};
 use verdict::plan::{Gate, Plan, Rule};
 use verdict::record::{LaunchNoise, RunRecord};
 
@@ -42,7 +42,7 @@ impl Learned {
             let measures = judge::launch_measures(plan, record, &check.id).into_iter();
             let values = measures.filter_map(|(launch, measure)| {
                 let value = on_test_scale(check.metric, measure.ok()?.value)?;
-                let is_sound = launch.exit.is_clean() && !is_throttled(launch);
+                let is_sound = launch.exit.is_clean() && !launch.is_throttled();
                 (value.is_finite() && is_sound).then_some((launch.block, launch.arm, value))
             });
             Some((check.id.clone(), in_blocks(values)))

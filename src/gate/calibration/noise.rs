@@ -2,7 +2,7 @@
 
 use super::{Noise, Warmup};
 use std::collections::BTreeMap;
-use verdict::judge::{is_throttled, on_test_scale};
+use verdict::judge::on_test_scale;
 use verdict::metrics;
 use verdict::plan::{Check, Gate, Workload};
 use verdict::record::{Arm, Launch, LaunchNoise, Phase, RunRecord, Sample};
@@ -46,7 +46,7 @@ fn launches_of<'a>(record: &'a RunRecord, gate: &'a Gate) -> impl Iterator<Item 
     record
         .launches
         .iter()
-        .filter(|launch| gate.is_run_by(launch) && launch.exit.is_clean() && !is_throttled(launch))
+        .filter(|launch| gate.is_run_by(launch) && launch.exit.is_clean() && !launch.is_throttled())
 }
 
 fn observe_launch(check: &Check, workload: &Workload, launch: &Launch) -> Option<Observed> {

@@ -1,6 +1,7 @@
 //! Launches, one at a time or those of a block together: start, watch, rest, run every workload that is due, stop.
 
 use super::cooldown::{self, Resting};
+use super::due::due;
 use super::host::{Configuration, Follower, Host, Progress, Started};
 use super::{machine, order, stages};
 use client::PromptSeed;
@@ -374,20 +375,9 @@ impl<E> Launching<'_, E> {
 
     /// Workloads of this configuration that this launch of the arm still has to run.
     fn due(&self, arm: Arm) -> Vec<Workload> {
-        let ran = |workload: &Workload| {
-            let sent = |l: &Launch| l.samples.iter().any(|s| s.workload == workload.id);
-            let tested = |l: &Launch| l.suites.iter().any(|run| run.workload == workload.id);
-            let has = |l: &&Launch| l.arm == arm && (sent(l) || tested(l));
-            self.done.iter().filter(has).count()
-        };
-        let due = |w: &&Workload| w.launches.is_none_or(|limit| ran(w) < limit as usize);
         let gates = self.protocol.plan.gates.iter();
         let gates = gates.filter(|gate| Configuration::of(gate) == *self.configuration);
-        gates
-            .flat_map(|gate| &gate.workloads)
-            .filter(due)
-            .cloned()
-            .collect()
+        gates.flat_map(|gate| due(gate, arm, self.done)).collect()
     }
 
     async fn stages(&self, endpoint: &client::Endpoint) -> Vec<Stage> {

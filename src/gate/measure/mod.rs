@@ -6,6 +6,7 @@
 
 mod block;
 mod cooldown;
+mod due;
 mod host;
 mod launching;
 mod machine;

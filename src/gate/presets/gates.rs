@@ -29,6 +29,18 @@ const WITHOUT_LOGPROBS: &str = "\
 # top_k = 5
 # near_tie = \"0.3 nats\"";
 
+/// Where answers end by themselves, their times differ by their lengths too.
+const USERS_TPOT: &str = "\
+[[check]]
+name = \"tpot\"
+workload = \"users\"
+metric = \"tpot\"
+rule = \"regression\"
+margin = \"2 %\"
+ceiling = { quick = \"15 %\", full = \"8 %\" }
+
+";
+
 /// For the in-tree engine, which touches its cache page by page.
 const SMALL_CACHE: &str = "\
 # A KV cache that the warm-up fills: until then memory grows as it should. The engine's own default is 1 GiB.
@@ -95,7 +107,14 @@ impl Preset<'_> {
         } else {
             ""
         };
+        // Where answers end as their prompts let them, some take longer than others.
+        let (tail, tpot) = match self.says("forces_length = true") {
+            true => ("e2e", ""),
+            false => ("tpot", USERS_TPOT),
+        };
         gate.replace("{{near_tie}}", near_tie)
+            .replace("{{tail}}", tail)
+            .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
             .replace("{{modes}}", modes)
             .replace("{{contexts}}", contexts)

@@ -372,7 +372,7 @@ fn extent(record: &RunRecord, verdict: &RunVerdict) -> String {
 /// `stopping early saved 45 s`, where it did.
 fn saved(verdict: &RunVerdict) -> Option<String> {
     let seconds = verdict.saved_s;
-    if seconds < 1.0 {
+    if seconds < 1.0 || verdict.verdict == Verdict::Invalid {
         return None;
     }
     Some(if seconds < 100.0 {

@@ -5,17 +5,6 @@
 
 use crate::record::{Arm, Launch, RunRecord};
 
-/// NVML reasons that void a block: hardware slowdown, software thermal, hardware thermal, power brake.
-/// Not 0x4, the software power cap, which is a GPU's normal state under load.
-const THROTTLE_BITS: u32 = 0x8 | 0x20 | 0x40 | 0x80;
-
-/// Whether a GPU of the engine throttled while the launch was measured.
-pub fn is_throttled(launch: &Launch) -> bool {
-    launch
-        .throttle_bits
-        .is_some_and(|bits| bits & THROTTLE_BITS != 0)
-}
-
 /// One of each for base and head.
 #[derive(Debug, Default)]
 pub struct PerArm<T> {
@@ -81,7 +70,7 @@ impl<'s, 'a> Block<'s, 'a> {
     }
 
     fn new(launches: &'s [&'a Launch], arms: &[Arm]) -> Self {
-        let is_throttled = launches.iter().any(|l| is_throttled(l));
+        let is_throttled = launches.iter().any(|l| l.is_throttled());
         let is_clean = launches.iter().all(|l| l.exit.is_clean());
         let is_whole = || {
             arms.iter()
@@ -162,7 +151,7 @@ impl<'a> Scope<'a> {
         self.dropped += usize::from(block.is_throttled);
         for launch in block.launches {
             self.launches += 1;
-            *self.throttled.of_mut(launch.arm) += usize::from(is_throttled(launch));
+            *self.throttled.of_mut(launch.arm) += usize::from(launch.is_throttled());
             self.extend_run(launch);
         }
         self.sound += u32::from(block.is_sound);

@@ -25,6 +25,8 @@ pub struct Case<'a> {
     pub budgets: Budgets,
     /// Main's usable stored sessions, or what is missing.
     pub stored: Result<Stored, StoredSessions>,
+    /// Answers are as long as their prompts make them, and blocks have different prompts.
+    varies_by_block: bool,
     evidence: PerArm<Evidence<'a>>,
     /// Where the latest look saw that launches are no steady state.
     pub unsteady: Option<Unsteady>,
@@ -59,6 +61,8 @@ impl<'a> Case<'a> {
         Self {
             budgets: Budgets::of(rules, check, workload, noise.is_some()),
             noise,
+            varies_by_block: !rules.plan.engine.forces_length
+                && matches!(check.metric, Metric::E2e | Metric::Throughput),
             gate,
             check,
             workload,
@@ -82,7 +86,7 @@ impl<'a> Case<'a> {
         scope: &Scope<'_>,
         of_a_launch: &[LaunchRule],
     ) {
-        let is_dropped = block.is_throttled && self.is_by_clock();
+        let is_dropped = block.is_throttled && self.check.metric.is_by_clock();
         for &launch in block.launches {
             if !self.is_run_by(launch, self.evidence.of(launch.arm).ran) {
                 continue;
@@ -93,7 +97,8 @@ impl<'a> Case<'a> {
             let (check, workload) = (self.check, self.workload);
             let base = block.base_of(launch);
             let evidence = self.evidence.of_mut(launch.arm);
-            evidence.ran += 1;
+            // One that is dropped runs again.
+            evidence.ran += u32::from(!is_dropped);
             if !launch.exit.is_clean() {
                 evidence.failed.get_or_insert(launch);
                 continue;
@@ -151,25 +156,17 @@ impl<'a> Case<'a> {
         may_await && record.launches.iter().all(is_earlier)
     }
 
-    /// Whether a launch of head is held against base's of its block: by what the certificate says, and where nothing is
-    /// known where the two took turns, request by request.
+    /// Whether a launch of head is held against base's of its block: by what the certificate says. Where nothing is known,
+    /// if the two took turns, request by request, or if blocks differ by the lengths of their answers.
     pub fn is_paired(&self) -> bool {
         let took_turns = self.gate.interleave == Interleave::Requests;
-        self.noise.map_or(took_turns, |noise| noise.paired)
-    }
-
-    /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
-    pub fn is_by_clock(&self) -> bool {
-        is_by_clock(self.check)
+        let shares = took_turns || self.varies_by_block;
+        self.noise.map_or(shares, |noise| noise.paired)
     }
 
     pub fn of(&self, arm: Arm) -> &Evidence<'a> {
         self.evidence.of(arm)
     }
-}
-
-pub fn is_by_clock(check: &Check) -> bool {
-    test_kind_of(check).is_timed() || check.metric == Metric::Goodput
 }
 
 /// A check within a scope.

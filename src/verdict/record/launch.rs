@@ -56,7 +56,17 @@ pub struct Beside {
     pub cpu_s: f64,
 }
 
+/// NVML reasons that void a block: hardware slowdown, software thermal, hardware thermal, power brake.
+/// Not 0x4, the software power cap, which is a GPU's normal state under load.
+const THROTTLE_BITS: u32 = 0x8 | 0x20 | 0x40 | 0x80;
+
 impl Launch {
+    /// Whether a GPU of the engine throttled while the launch was measured.
+    pub fn is_throttled(&self) -> bool {
+        self.throttle_bits
+            .is_some_and(|bits| bits & THROTTLE_BITS != 0)
+    }
+
     /// Whether the engines of both were started as the same gates ask.
     pub fn is_alike(&self, other: &Self) -> bool {
         self.engine_args == other.engine_args

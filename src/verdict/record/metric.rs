@@ -168,6 +168,11 @@ impl Metric {
         self.facts().direction
     }
 
+    /// Whether a clock has a say in the value, so that what disturbs clocks disturbs it.
+    pub fn is_by_clock(self) -> bool {
+        self.kind() == MetricKind::Latency || matches!(self, Self::PrefillDrift | Self::Goodput)
+    }
+
     /// Whether the value is read off a fitted line, which noise can bring to 0 or below.
     pub fn is_fitted(self) -> bool {
         matches!(self, Self::TpotBase | Self::TpotSlope)

@@ -151,7 +151,7 @@ pub enum Facts {
         head: u64,
     },
     /// Share of the requests soon after an answer for which a connection was opened, in each arm.
-    /// Mean time from one output of a stream to the next, ms.
+    /// Time between outputs of a stream that a client waits for, ms.
     Bursts {
         base_ms: f64,
         head_ms: f64,

@@ -242,6 +242,35 @@ fn an_engine_is_asked_on_the_port_that_the_user_names() {
     assert!(!folder.path().join("gates").exists());
 }
 
+/// Files to be completed by hand give way to what a server tells, unless somebody has begun.
+#[test]
+fn templates_that_nobody_completed_are_replaced() {
+    let server = Server::start(&["--threads", "1"]);
+    let port = server.address.port().to_string();
+    for is_begun in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |arguments: &[&str]| {
+            let mut init = gate(arguments);
+            Ended::of(&init.current_dir(&folder).output().unwrap())
+        };
+        run(&["init", "--engine", "custom"]).expect(0);
+        let path = folder.path().join("gates/soak.toml");
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        if is_begun {
+            text += "# mine\n";
+            std::fs::write(&path, &text).unwrap();
+        }
+        let ended = run(&["init", "--port", &port]);
+        match is_begun {
+            false => ended.expect(0).says(&["engine: infergate", "replaced:"]),
+            true => ended.expect(2).says(&["already exist"]),
+        };
+        if is_begun {
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+}
+
 #[test]
 fn what_is_there_is_not_overwritten_and_named() {
     let folder = tempfile::tempdir().unwrap();

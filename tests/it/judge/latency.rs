@@ -1,5 +1,6 @@
 //! Verdicts of a latency, and of the session around it.
 
+use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
 
@@ -22,7 +23,7 @@ fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
     assert!(effect > 0.01 && effect < 0.03, "{effect}");
     assert_eq!(
         summary(&got),
-        "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 95 % of such runs, a smaller one in fewer"
+        "1 check of 1 gate passed; such runs fail a change of gate/tpot by 2 % in 95 of 100 cases, a smaller one less often"
     );
 }
 
@@ -400,7 +401,7 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         let verdict = judge(&tpot_plan(), &session);
         report::terminal(&session, &verdict, View::default())
     };
-    let passed = "1 check of 1 gate passed; a change of gate/tpot by 2 % is found in 95 % of such runs, a smaller one in fewer";
+    let passed = "1 check of 1 gate passed; such runs fail a change of gate/tpot by 2 % in 95 of 100 cases, a smaller one less often";
     for (profiles, more) in [
         ("looks = [4]", ""),
         ("gates = [\"gate\"]", ""),
@@ -420,4 +421,27 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         let expect = fixture::unwrapped(&format!("{passed}{more}"));
         assert!(text.ends_with(&expect), "{profiles}\n{text}");
     }
+}
+
+/// Prompts make some blocks' answers longer than others', in both arms alike.
+#[test]
+fn answers_of_no_forced_length_are_compared_in_pairs() {
+    let longer = [0.7, 1.3, 0.9, 1.5];
+    let session = |slower: f64| {
+        interleaved(blocks(4, |arm, block| {
+            let slower = if arm == Arm::Head { slower } else { 1.0 };
+            let noise = 1.0 + 0.003 * noise(arm, block);
+            around(20.0 * longer[block as usize] * slower * noise)
+        }))
+    };
+    let verdict = |metric, forces_length, slower| {
+        let mut plan = plan_on(metric, Statistic::Median);
+        plan.engine.forces_length = forces_length;
+        judge(&plan, &session(slower)).verdict
+    };
+    assert_eq!(verdict(Metric::E2e, false, 1.0), Verdict::Pass);
+    assert_ne!(verdict(Metric::E2e, false, 1.05), Verdict::Pass);
+    assert_eq!(verdict(Metric::E2e, true, 1.0), Verdict::Inconclusive);
+    // Its unit is the token.
+    assert_eq!(verdict(Metric::Tpot, false, 1.0), Verdict::Inconclusive);
 }

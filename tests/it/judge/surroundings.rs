@@ -81,6 +81,15 @@ fn a_client_that_reads_late_without_the_kernels_stamps() {
     check(0.15, false, None);
     check(0.3, false, Some(("client-late", "late by 0.3 ms")));
     check(5.0, true, None);
+    // A few requests without a stamp hardly move a median.
+    for (unstamped, expect) in [(3, None), (4, Some(("client-late", "late by 5 ms")))] {
+        expect_rule(&tpot_plan(), expect, |launch| {
+            launch.clients = vec![late_by(5.0)];
+            for (sample, n) in launch.samples.iter_mut().zip(0..) {
+                sample.stamps.kernel_stamps = n >= unstamped;
+            }
+        });
+    }
 }
 
 #[test]

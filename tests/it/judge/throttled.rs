@@ -108,3 +108,18 @@ fn requests_that_head_loses_in_a_dropped_block_are_lost() {
         check(arm, VoidRule::Timeout, (Verdict::Pass, "regression"));
     }
 }
+
+/// A workload of few launches runs again for those that were dropped.
+#[test]
+fn a_workload_with_launches_of_its_own_is_judged_after_a_dropped_block() {
+    let mut plan = tpot_plan();
+    plan.gates[0].workloads[0].launches = Some(4);
+    let session = throttled_in(Arm::Base, 40.0);
+    let got = judge(&plan, &session);
+    assert_eq!(
+        (got.verdict, first(&got).launches),
+        (Verdict::Pass, (4, 4)),
+        "{}",
+        sentence(first(&got))
+    );
+}

@@ -67,7 +67,7 @@ pub(super) fn visible(text: &str) -> String {
 fn a_pass() {
     insta::assert_snapshot!(visible(&of_record(&record())), @r##"
     <!-- infergate:gate -->
-    ## ✅ Pass: 2 checks of 1 gate passed; a change of tpot/regression by 37.1 % is found in 95 % of such runs, a smaller one in fewer
+    ## ✅ Pass: 2 checks of 1 gate passed; such runs fail a change of tpot/regression by 37.1 % in 95 of 100 cases, a smaller one less often
 
     | check | base | head | change | fails if shown | passes if shown | verdict |
     |---|--:|--:|---|---|---|---|
@@ -271,7 +271,7 @@ fn an_invalid_measurement() {
     - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
     - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
     - profile quick, 8 launches in 1 block; stopped: 2 of 2 checks are invalid
-    - 1 s of the machine's time; stopping early saved 2 s
+    - 1 s of the machine's time
     - this machine's false alarms and smallest effects are not known: `gate calibrate`
     - a machine
     - seed 7, 2026-11-21T05:·00:·29Z, infergate 0.1.0

@@ -5,7 +5,7 @@
 
 use crate::commands::load::limits::beyond_limit;
 use crate::report;
-use verdict::judge::{first_event_estimate, is_throttled, shared_gpu};
+use verdict::judge::{first_event_estimate, shared_gpu};
 use verdict::metrics::{implausible, run_numbers};
 use verdict::plan::{Arrivals, Engine, Slo, Workload, WorkloadKind};
 use verdict::plural::count;
@@ -40,7 +40,7 @@ pub fn of_record(record: &RunRecord, engine: &Engine, workload: Option<&Workload
     lines.extend(counted(
         &launches,
         "ran on a GPU that throttled",
-        |launch| is_throttled(launch).then(String::new),
+        |launch| launch.is_throttled().then(String::new),
     ));
     lines.extend(counted(&launches, "shared their GPU", |launch| {
         let (index, others) = shared_gpu(launch)?;

@@ -26,6 +26,16 @@ const ANSWER: Duration = Duration::from_secs(30);
 /// Tokens of the answer that shows what a server can do.
 const TOKENS: u64 = 24;
 
+/// Questions that a model answers in fewer tokens, unless the server forces it to go on.
+const SHORT: [&str; 6] = [
+    "Say yes.",
+    "What is one plus one? Answer with one word.",
+    "Name a colour in one word.",
+    "Is water wet? Answer yes or no.",
+    "Repeat the word: stop",
+    "Reply with OK and nothing else.",
+];
+
 /// Programs on the PATH, and their presets.
 const PROGRAMS: [(&str, &str); 4] = [
     ("vllm", "vllm"),
@@ -124,7 +134,7 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
     (is_name && !model.is_empty() && !model.starts_with('-')).then(|| (model.to_owned(), engine))
 }
 
-/// Sends up to five short requests.
+/// Sends up to eleven short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -152,6 +162,20 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         chats: chat.is_ok(),
         ..stream.map_or_else(|_| Seen::default(), |stream| shown(stream))
     };
+    // One answer may be as long by chance.
+    for question in SHORT {
+        let (path, body) = match can.completes {
+            true => ("/v1/completions", asked("prompt", json!(question))),
+            false => {
+                let messages = json!([{"role": "user", "content": question}]);
+                ("/v1/chat/completions", asked("messages", messages))
+            }
+        };
+        if can.forces_length {
+            let stream = post(endpoint, path, &body).await;
+            can.forces_length = stream.is_ok_and(|stream| shown(&stream).forces_length);
+        }
+    }
     if !can.completes {
         return can;
     }

@@ -177,6 +177,9 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         None => model(args, preset)?.to_owned(),
     };
     let files = preset.files(&model, is_built);
+    if running.is_some() {
+        heads.extend(remove_templates(&args.dir)?);
+    }
     refuse_to_overwrite(&args.dir, &files)?;
     tell(heads);
     write_all(&args.dir, &files)?;
@@ -409,6 +412,27 @@ fn schema_line(path: &str, released: Option<&str>) -> String {
     format!(
         "#:schema https://raw.githubusercontent.com/{repository}/{commit}/docs/schemas/{schema}.schema.json\n"
     )
+}
+
+/// Removes what an earlier call without a server wrote to be completed by hand, if nobody has done so: now a server tells it.
+fn remove_templates(dir: &Path) -> anyhow::Result<Option<String>> {
+    let template = named(CUSTOM)?;
+    let is_as_written = |file: &Written| {
+        let text = schema_line(&file.path, RELEASED_AS) + &file.text;
+        fs::read_to_string(dir.join(&file.path)).is_ok_and(|there| there == text)
+    };
+    for is_built in [true, false] {
+        let files = template.files(template.example, is_built);
+        if !files.iter().all(is_as_written) {
+            continue;
+        }
+        for path in files.iter().map(|file| dir.join(&file.path)) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+        let line = "replaced: the files of an earlier `gate init`, which nobody had completed";
+        return Ok(Some(line.to_owned()));
+    }
+    Ok(None)
 }
 
 /// Up to three of the files that exist already are named, else the first and how many more.

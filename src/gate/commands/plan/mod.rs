@@ -11,7 +11,7 @@ use serde::Serialize;
 use shards::{Cost, CostSource, Layout, LayoutOptions};
 use std::env;
 use std::fmt::Write;
-use verdict::plan::{self, Gate, Selection};
+use verdict::plan::{self, Gate, LAUNCHES, Selection};
 use verdict::plural::count;
 use verdict::record::Comparison;
 
@@ -183,7 +183,11 @@ fn gate_table(layout: &Layout) -> String {
     let mut text = String::new();
     let checks: usize = layout.plan.gates.iter().map(|gate| gate.checks.len()).sum();
     let groups = layout.costs.iter().map(|cost| cost.group + 1).max();
-    let looks: Vec<String> = design.looks.iter().map(u32::to_string).collect();
+    let looks = design.looks.iter().map(|look| match *look < LAUNCHES {
+        true => format!("{look} (where calibrated)"),
+        false => look.to_string(),
+    });
+    let looks: Vec<String> = looks.collect();
     let _ = writeln!(
         text,
         "profile {}: {}, {}, {} per arm and block",

@@ -217,7 +217,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; a change of {id} by {} is found in 95 % of such runs, a smaller one in fewer",
+            "{passed}; such runs fail a change of {id} by {} in 95 of 100 cases, a smaller one less often",
             numbers::effect(effect)
         ),
         None => passed,

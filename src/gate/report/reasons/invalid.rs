@@ -3,7 +3,7 @@
 use super::super::numbers::{number, percent, signed_percent};
 use verdict::plural::{count, first_of};
 use verdict::record::{
-    Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, Voids,
+    Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, VoidRule, Voids,
 };
 
 pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
@@ -91,7 +91,16 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             } else {
                 ""
             };
-            format!("invalid requests{whose}: {}", listed(voids))
+            // Such an engine may end an answer as its model does.
+            let ends_early = voids.counts.contains_key(&VoidRule::FinishReason);
+            let remedy = match ends_early && !only_head {
+                true => {
+                    "; if the engine does not honour `ignore_eos`, set `forces_length = false` under [engine] in \
+                     gates/gate.toml"
+                }
+                false => "",
+            };
+            format!("invalid requests{whose}: {}{remedy}", listed(voids))
         }
         Facts::Launch {
             position,

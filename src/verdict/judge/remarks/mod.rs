@@ -58,7 +58,7 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
 /// What disturbed the launches of a comparison that stayed open, or that was no steady state.
 pub fn noise(view: &View<'_, '_>, cores: u32, check: &CheckVerdict) -> Option<Remark> {
     let is_open = check.verdict == Verdict::Inconclusive || check.reason.rule == RuleId::NotSteady;
-    if !is_open || !view.is_regression() || !view.case.is_by_clock() {
+    if !is_open || !view.is_regression() || !view.case.check.metric.is_by_clock() {
         return None;
     }
     let of = |read: &dyn Fn(&Launch) -> Option<f64>, least: f64| {
@@ -119,8 +119,17 @@ fn may_not_end(view: &View<'_, '_>) -> bool {
 }
 
 /// Answers that ended before the length that was asked for, where no length could be forced: a shorter answer is
-/// quicker. Where one was forced such an answer is void; where arms differ by it, `token-parity` holds.
+/// quicker. Where one was forced such an answer is void; where arms differ by it, `token-parity` holds. Arms that do the
+/// same work need no remark, nor does what reads no clock.
 fn ended_early(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
+    let of = |arm| {
+        let tally = &view.of(arm).tally;
+        (tally.ended, tally.all, tally.mean_ended_tokens())
+    };
+    let is_same_work = view.arms().len() > 1 && of(Arm::Base) == of(Arm::Head);
+    if is_same_work || !view.case.check.metric.is_by_clock() {
+        return None;
+    }
     let tally = &view.of(arm).tally;
     let tokens = tally.mean_ended_tokens().filter(|_| may_not_end(view))?;
     let (ended, all) = (tally.ended, tally.all);
@@ -244,7 +253,7 @@ fn moved(view: &View<'_, '_>) -> Option<Remark> {
 /// Other processes' work beside head's launches: a limit on time that is not kept may be theirs, since base, beside
 /// which an absolute rule holds nothing, is disturbed as well.
 fn disturbed(view: &View<'_, '_>) -> Option<Remark> {
-    if view.is_regression() || !view.case.is_by_clock() {
+    if view.is_regression() || !view.case.check.metric.is_by_clock() {
         return None;
     }
     let launches = view.of(Arm::Head).kept.iter().map(|r| r.launch);

@@ -6,7 +6,6 @@
 //! streams', and those of two phases.
 
 use super::super::Rules;
-use super::super::view::is_by_clock;
 use super::finding::{Finding, doubt, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::metrics::{self, first_shared};
@@ -117,7 +116,7 @@ fn is_within_ceiling(launch_view: &LaunchView<'_, '_>) -> bool {
 
 /// The load that the gate names was not on the engine.
 pub fn streams_not_reached(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
-    let health = health(launch_view).filter(|_| is_by_clock(launch_view.check))?;
+    let health = health(launch_view).filter(|_| launch_view.check.metric.is_by_clock())?;
     let (asked, reached) = (health.streams_asked, health.streams_reached);
     if f64::from(reached) >= STREAMS * f64::from(asked) {
         return None;
@@ -131,7 +130,7 @@ pub fn streams_not_reached(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> O
 
 /// The server's own times are not those of the streams.
 pub fn server_timings(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
-    if !is_by_clock(launch_view.check) {
+    if !launch_view.check.metric.is_by_clock() {
         return None;
     }
     let text = launch_view.answers.contradiction()?.to_owned();

@@ -4,7 +4,6 @@
 //! has a say in is disturbed by them.
 
 use super::super::Rules;
-use super::super::view::is_by_clock;
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::plan::Rule;
@@ -20,7 +19,7 @@ pub fn page_cache(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Fin
     let launch = launch_view.launch;
     let wanted = launch
         .page_cache
-        .filter(|_| is_by_clock(launch_view.check))?;
+        .filter(|_| launch_view.check.metric.is_by_clock())?;
     let resident_share = launch.startup.resident_share;
     let is_met = resident_share.is_some_and(|share| match wanted {
         PageCache::Cold => share <= STRAY_PAGES,
@@ -51,7 +50,7 @@ pub fn shared_gpu(launch: &Launch) -> Option<(u32, u32)> {
 /// Another process was on one of the engine's GPUs.
 pub fn gpu_shared(_: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Finding> {
     let (gpu, others) =
-        shared_gpu(launch_view.launch).filter(|_| is_by_clock(launch_view.check))?;
+        shared_gpu(launch_view.launch).filter(|_| launch_view.check.metric.is_by_clock())?;
     let fact = LaunchFact::OthersOnGpu { gpu, others };
     of_launch(launch_view, RuleId::GpuShared, fact)
 }
@@ -62,7 +61,7 @@ pub fn busy(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Option<Findi
         .plan
         .telemetry
         .others_cpu
-        .filter(|_| is_by_clock(launch_view.check))?;
+        .filter(|_| launch_view.check.metric.is_by_clock())?;
     let cores = others_cores(launch_view.launch)?;
     if cores <= limit {
         return None;
@@ -83,7 +82,7 @@ pub fn busy_beside(rules: &Rules<'_>, launch_view: &LaunchView<'_, '_>) -> Optio
     let launch = launch_view.launch;
     let took_turns = launch.interleave == Interleave::Requests
         && rules.record.comparison.arms().len() > 1
-        && is_by_clock(launch_view.check);
+        && launch_view.check.metric.is_by_clock();
     let rests = |beside: Beside| beside.cpu_s - TICKS_S <= limit * beside.waited_s;
     if !took_turns || launch.beside.is_some_and(rests) {
         return None;

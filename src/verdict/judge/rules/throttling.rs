@@ -14,7 +14,7 @@ const DROPPED_BLOCKS: usize = 4;
 const HEAD_THROTTLES: usize = 3;
 
 pub fn throttled(view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.is_by_clock() {
+    if !view.case.check.metric.is_by_clock() {
         return None;
     }
     let scope = view.scope;

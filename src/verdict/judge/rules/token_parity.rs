@@ -8,7 +8,7 @@ use crate::metrics::TOKENS_APART;
 use crate::record::{Arm, Facts, RuleId};
 
 pub fn token_parity(view: &View<'_, '_>) -> Option<Finding> {
-    if !view.case.is_by_clock() || !view.is_regression() {
+    if !view.case.check.metric.is_by_clock() || !view.is_regression() {
         return None;
     }
     let apart = |mean: fn(&AnswerCounts) -> Option<f64>| {

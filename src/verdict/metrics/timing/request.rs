@@ -94,13 +94,21 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     Some((stats::median(&rest)?, stats::median(&whole)?))
 }
 
-/// Of streams in the middle: mean time from one output to the next, ms. Outputs that arrived at one moment are one.
+/// Of streams in the middle: the time between outputs that a client waits for, ms. Half of the time from a stream's first
+/// output to its last lies in gaps of this length or more, so that neither short gaps within a burst count, nor one long
+/// pause.
 pub fn pause_ms(sound: &[&Sample]) -> Option<f64> {
     let pauses = sound.iter().filter_map(|sample| {
-        let (first, last) = first_and_last(sample).ok()?;
-        let events = &sample.stamps.events_ns;
-        let later = events.windows(2).filter(|two| two[0] != two[1]).count();
-        (later > 0).then(|| ms_between(first, last) / later as f64)
+        let events = sample.stamps.events_ns.windows(2);
+        let mut gaps: Vec<u64> = events.map(|two| two[1].saturating_sub(two[0])).collect();
+        gaps.sort_unstable_by(|a, b| b.cmp(a));
+        let all: u64 = gaps.iter().sum();
+        let mut longer = 0;
+        let half = gaps.into_iter().find(|gap| {
+            longer += gap;
+            2 * longer >= all
+        });
+        half.filter(|_| all > 0).map(|gap| gap as f64 / 1e6)
     });
     stats::median(&pauses.collect::<Vec<f64>>())
 }

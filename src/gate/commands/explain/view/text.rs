@@ -262,7 +262,7 @@ fn readings(e: &Explanation) -> Option<(String, Section)> {
     let launch = e
         .first_bad
         .as_ref()
-        .map(|bad| format!("launch {}", bad.launch));
+        .map(|bad| format!("launch {} (head)", bad.launch));
     let mut header = vec!["reading".to_owned(), "base".to_owned(), "head".to_owned()];
     header.extend(launch.clone());
     let shown = |value: Option<f64>| value.map_or_else(|| "–".into(), numbers::number);
