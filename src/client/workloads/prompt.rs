@@ -6,6 +6,10 @@ use crate::tokenizer::Fitted;
 use crate::{Endpoint, PromptSeed};
 use verdict::plan::PromptBlocks;
 
+/// Tokens of a page of most prefix caches, or a divisor of them.
+const PAGE: u32 = 16;
+const OWN_PAGES: u32 = 4;
+
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
 pub enum SentPrompt {
@@ -25,6 +29,37 @@ impl SentPrompt {
             Some(range) => Self::Ids(seed.ids(id, index, tokens, range)),
             None => Self::text(endpoint, |words| seed.words(id, index, words), tokens),
         }
+    }
+
+    /// The prompt number `index` up to a beginning of its own, and from there on prompt number `other`: what a prefix cache
+    /// knows of one it must not take for the other. Half of the prompt is its own, in whole pages of 16 and up to four of
+    /// them; of a shorter one all.
+    pub fn ending_as(
+        endpoint: &Endpoint,
+        id: &str,
+        seed: PromptSeed,
+        (index, other): (u32, u32),
+        tokens: u32,
+    ) -> Self {
+        let own = match (tokens / 2 / PAGE).min(OWN_PAGES) {
+            0 => tokens,
+            pages => pages * PAGE,
+        } as usize;
+        if let Some(range) = endpoint.prompt_ids {
+            let [mut ids, end] = [index, other].map(|n| seed.ids(id, n, tokens, range));
+            ids.truncate(own);
+            ids.extend(end.into_iter().skip(own));
+            return Self::Ids(ids);
+        }
+        let draw = |words: u32| {
+            let [begin, end] = [index, other].map(|n| seed.words(id, n, words));
+            let begin = begin.split(' ').take(own);
+            begin
+                .chain(end.split(' ').skip(own))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        Self::text(endpoint, draw, tokens)
     }
 
     /// Blocks of a workload that other requests begin with too. Without a tokenizer a word counts as a token.
@@ -68,6 +103,41 @@ impl SentPrompt {
                     unfit: None,
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_ends_as_another_behind_pages_of_its_own() {
+        let seed = PromptSeed {
+            session: 7,
+            block: 0,
+        };
+        let address = "127.0.0.1:1".parse().unwrap();
+        let words = Endpoint::usual(address, "m");
+        let ids = Endpoint {
+            prompt_ids: Some((100, 30_000)),
+            ..words.clone()
+        };
+        for (endpoint, (tokens, own)) in [&words, &ids]
+            .into_iter()
+            .flat_map(|of| [(163, 64), (100, 48), (32, 16), (31, 31)].map(|case| (of, case)))
+        {
+            let parts = |prompt| match prompt {
+                SentPrompt::Ids(ids) => ids.iter().map(u32::to_string).collect::<Vec<_>>(),
+                SentPrompt::Text { text, .. } => text.split(' ').map(str::to_owned).collect(),
+            };
+            let of = |pair| parts(SentPrompt::ending_as(endpoint, "w", seed, pair, tokens));
+            let first = parts(SentPrompt::new(endpoint, "w", seed, 2, tokens));
+            assert_eq!(of((2, 2)), first);
+            let second = of((3, 2));
+            assert_eq!(second.len(), tokens as usize);
+            assert_eq!(second[own..], first[own..], "{tokens}");
+            assert_ne!(second[..own], first[..own], "{tokens}");
         }
     }
 }

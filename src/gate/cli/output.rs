@@ -6,6 +6,7 @@
 
 use crate::report::{redact, terminal::wrap};
 use std::borrow::Cow;
+use std::env;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,9 +29,11 @@ fn raw(text: &str) -> io::Result<()> {
     }
 }
 
-/// Columns of the terminal that standard output is; 80 where it is none.
+/// Columns of the terminal that standard output is; where it is none those of `COLUMNS`, else 80.
 pub fn width() -> u16 {
-    terminal_size::terminal_size_of(io::stdout()).map_or(80, |(width, _)| width.0)
+    let given = || env::var("COLUMNS").ok()?.parse().ok();
+    let of_terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
+    of_terminal.or_else(given).unwrap_or(80)
 }
 
 /// Keeps [`note`] from writing.

@@ -11,11 +11,13 @@ const WHOLE_READY: &str = include_str!("gates/whole-ready.toml");
 const E2E: &str = include_str!("gates/e2e.toml");
 const ANSWERS: &str = include_str!("gates/answers.toml");
 const MATRIX: &str = include_str!("gates/matrix.toml");
+const PREFIX_CACHE: &str = include_str!("gates/prefix-cache.toml");
 const PREFILL_DRIFT: &str = include_str!("gates/prefill-drift.toml");
 const PREFILL_LEAK: &str = include_str!("gates/prefill-leak.toml");
 const STREAM_PARITY: &str = include_str!("gates/stream-parity.toml");
 const SOAK: &str = include_str!("gates/soak.toml");
 const LONG_PROMPTS: &str = include_str!("gates/long-prompts.toml");
+const LONG_PROMPTS_WHOLE: &str = include_str!("gates/long-prompts-whole.toml");
 const USERS: &str = include_str!("gates/users.toml");
 
 const WITH_LOGPROBS: &str = "\
@@ -53,7 +55,7 @@ impl Preset<'_> {
     }
 
     /// Tokens of a stream are counted.
-    fn counts_streams(self) -> bool {
+    pub fn counts_streams(self) -> bool {
         self.says("stream_usage = true")
     }
 
@@ -69,14 +71,19 @@ impl Preset<'_> {
         } else {
             WHOLE_READY
         };
+        let long_prompts = match self.counts_streams() {
+            true => LONG_PROMPTS,
+            false => LONG_PROMPTS_WHOLE,
+        };
         let written = [
             (streams, "answers", ANSWERS.to_owned()),
             (streams, "cold-start", COLD_START.to_owned()),
             (true, "e2e", E2E.to_owned()),
             (streams, "latency", LATENCY.to_owned()),
-            (streams, "long-prompts", LONG_PROMPTS.to_owned()),
+            (true, "long-prompts", long_prompts.to_owned()),
             (true, "matrix", MATRIX.to_owned()),
             (streams, "prefill-drift", PREFILL_DRIFT.to_owned() + leak),
+            (true, "prefix-cache", PREFIX_CACHE.to_owned()),
             (true, "soak", SOAK.to_owned()),
             (
                 streams && of_one_length,
@@ -98,9 +105,9 @@ impl Preset<'_> {
             false => WITHOUT_LOGPROBS,
         };
         // llama-cpp-python's own default context is 2,048 tokens, and a word may be two.
-        let (modes, contexts) = match streams {
-            true => ("[true, false]", "[128, 1024]"),
-            false => ("[false]", "[128, 512]"),
+        let (modes, contexts, longest) = match streams {
+            true => ("[true, false]", "[128, 1024]", "1024"),
+            false => ("[false]", "[128, 512]", "512"),
         };
         let small_cache = if self.name == "infergate" {
             SMALL_CACHE
@@ -118,6 +125,7 @@ impl Preset<'_> {
             .replace("{{small_cache}}", small_cache)
             .replace("{{modes}}", modes)
             .replace("{{contexts}}", contexts)
+            .replace("{{longest}}", longest)
             .replace("{{streams}}", &streams.to_string())
     }
 
@@ -125,13 +133,17 @@ impl Preset<'_> {
     /// gate `e2e` needs goldens before.
     pub fn profiles(self) -> (Vec<&'static str>, Vec<&'static str>) {
         if !self.counts_streams() {
-            return (vec!["matrix", "whole"], Vec::new());
+            return (
+                vec!["matrix", "whole"],
+                vec!["long-prompts", "prefix-cache"],
+            );
         }
         let mut added = vec![
             "cold-start",
             "long-prompts",
             "matrix",
             "prefill-drift",
+            "prefix-cache",
             "users",
             "whole",
         ];

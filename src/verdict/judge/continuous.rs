@@ -3,9 +3,10 @@
 
 use super::Rules;
 use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
-use super::evidence::Evidence;
+use super::evidence::Reading;
 use super::limit;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_noisy};
+use super::test_kind::{TestKind, test_kind_of};
 use super::view::{Case, View, values};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
@@ -148,7 +149,7 @@ fn regression(
 
 /// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
 /// base's has lost as much as a time that rises by the margin.
-pub fn loss(change: &Estimate, direction: Direction) -> Estimate {
+fn loss(change: &Estimate, direction: Direction) -> Estimate {
     match direction {
         Direction::LowerIsBetter => *change,
         Direction::HigherIsBetter => Estimate {
@@ -158,15 +159,36 @@ pub fn loss(change: &Estimate, direction: Direction) -> Estimate {
     }
 }
 
-fn sides(view: &View<'_, '_>, scale: Scale) -> Sides {
-    let blocks = |arm| view.of(arm).looked_at().map(|reading| reading.launch.block);
-    let is_share = view.case.check.metric == Metric::Goodput;
+fn sides(case: &Case<'_>, scale: Scale, base: &[&Reading<'_>], head: &[&Reading<'_>]) -> Sides {
+    let blocks = |of: &[&Reading<'_>]| -> Vec<u32> {
+        of.iter().map(|reading| reading.launch.block).collect()
+    };
+    let of = |of: &[&Reading<'_>]| on_scale(&values(of.iter().copied()), scale);
+    let is_share = case.check.metric == Metric::Goodput;
     Sides {
-        base: looked_at(view, scale, Arm::Base),
-        head: looked_at(view, scale, Arm::Head),
-        is_in_blocks: blocks(Arm::Base).eq(blocks(Arm::Head)),
-        requests: is_share.then(|| (requests(view.of(Arm::Base)), requests(view.of(Arm::Head)))),
+        base: of(base),
+        head: of(head),
+        is_in_blocks: blocks(base) == blocks(head),
+        requests: is_share.then(|| (requests(base), requests(head))),
     }
+}
+
+/// By how much head is worse over all launches, those of dropped blocks too, as the check's own test sees it.
+pub fn loss_with_dropped(view: &View<'_, '_>) -> Result<Estimate, Degenerate> {
+    let scale = match test_kind_of(view.case.check) {
+        TestKind::Timed(scale) => scale,
+        TestKind::Exact | TestKind::Share => Scale::Log,
+    };
+    let of = |arm| -> Vec<&Reading<'_>> {
+        let evidence = view.of(arm);
+        let mut all: Vec<&Reading<'_>> = evidence.looked_at().chain(&evidence.dropped).collect();
+        all.retain(|reading| reading.measure.is_ok());
+        all.sort_by_key(|reading| reading.launch.position);
+        all
+    };
+    let (base, head) = (of(Arm::Base), of(Arm::Head));
+    let change = sides(view.case, scale, &base, &head).estimate(view.case)?;
+    Ok(loss(&change, view.case.check.metric.direction()))
 }
 
 fn looked_at(view: &View<'_, '_>, scale: Scale, arm: Arm) -> Vec<f64> {
@@ -215,8 +237,8 @@ fn advise(view: &View<'_, '_>, scale: Scale) -> Assessment {
 }
 
 /// The launches' requests, and how many of them count in the share that is the launch's value.
-fn requests(evidence: &Evidence<'_>) -> Vec<Trials> {
-    let measured = evidence.looked_at().filter_map(|r| r.measure.as_ref().ok());
+fn requests(readings: &[&Reading<'_>]) -> Vec<Trials> {
+    let measured = readings.iter().filter_map(|r| r.measure.as_ref().ok());
     let of = |measure: &LaunchMeasure| {
         let n = f64::from(measure.samples);
         let successes = (measure.value * n).round();
@@ -233,7 +255,8 @@ fn share(trials: &[Trials]) -> Option<f64> {
 
 /// The estimate, and into the figures base, head, change, the repeated interval and the smallest effect.
 fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) -> Look {
-    let sides = sides(view, scale);
+    let of = |arm| -> Vec<&Reading<'_>> { view.of(arm).looked_at().collect() };
+    let sides = sides(view.case, scale, &of(Arm::Base), &of(Arm::Head));
     let estimate = sides.estimate(view.case);
     let Ok(e) = &estimate else {
         return Look { estimate, figures };

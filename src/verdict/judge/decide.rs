@@ -77,12 +77,14 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         doubt,
         doubt_of_failure,
     } = assessment;
-    let (mut verdict, mut reason, wants) = match finding {
+    let mut later = None;
+    let (mut verdict, mut reason, mut wants) = match finding {
         Finding::Settled { verdict, reason } => (verdict, reason, None),
         Finding::Never { reason } => (Verdict::Inconclusive, reason, None),
         Finding::Waiting { reason, wants } => (Verdict::Inconclusive, reason, Some(wants)),
         Finding::Tested(mut tested) => {
             let next = tested.wants;
+            later = next;
             let passed = tested.passed.take();
             let weighed = weigh(rules, tested, figures.p_pass.unwrap_or(1.0), corrected);
             match (weighed, doubt_of_failure) {
@@ -98,6 +100,10 @@ fn rule(rules: &Rules<'_>, check: &Check, assessment: Assessment, corrected: Cor
         }
     };
     if let (Verdict::Pass, Some(doubt)) = (verdict, doubt) {
+        if doubt.rule == RuleId::HeadThrottles {
+            // More blocks may show that it was by chance.
+            wants = later;
+        }
         (verdict, reason) = (Verdict::Inconclusive, doubt);
     }
     let mut ruled = Ruled {

@@ -5,7 +5,7 @@
 
 use super::Rules;
 use super::answer_counts::AnswerCounts;
-use super::launch_view::LaunchView;
+use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
 use crate::metrics::{LaunchMeasure, OtherAnswers, Undefined};
 use crate::record::{Launch, Sample, VoidRule};
@@ -28,9 +28,34 @@ pub struct Reading<'a> {
     pub pause_ms: Option<f64>,
 }
 
+impl<'a> Reading<'a> {
+    fn new(
+        launch: &'a Launch,
+        measure: Result<LaunchMeasure, Undefined>,
+        drift: Option<f64>,
+        answers: &LaunchAnswers<'_>,
+    ) -> Self {
+        Self {
+            launch,
+            measure,
+            drift,
+            sent: answers.sent,
+            stream_end_ms: answers.stream_end_ms,
+            reconnected: answers.reconnected,
+            pause_ms: answers.pause_ms,
+        }
+    }
+}
+
+fn may_be_lost_in_dropped_block(sample: &Sample) -> bool {
+    let void = sample.void.as_ref();
+    void.is_some_and(|void| void.rule != VoidRule::Timeout)
+}
+
 #[derive(Default)]
 pub struct Evidence<'a> {
-    /// Launches that were to run the workload.
+    /// Launches that were to run the workload, and those of them outside of dropped blocks.
+    pub launched: u32,
     pub ran: u32,
     /// The first of them that did not end well.
     pub failed: Option<&'a Launch>,
@@ -39,8 +64,8 @@ pub struct Evidence<'a> {
     /// Which of those belong to sound blocks, and how many of these the latest look reads.
     sound: Vec<usize>,
     looked: usize,
-    /// Values of clean launches in dropped blocks.
-    pub dropped: Vec<f64>,
+    /// Clean launches in dropped blocks.
+    pub dropped: Vec<Reading<'a>>,
     pub values: Values,
     /// Those of the launches that the latest look reads.
     seen: Values,
@@ -89,32 +114,38 @@ impl<'a> Evidence<'a> {
         if in_sound_block {
             self.sound.push(self.kept.len());
         }
-        self.kept.push(Reading {
-            launch,
-            measure,
-            drift,
-            sent: answers.sent,
-            stream_end_ms: answers.stream_end_ms,
-            reconnected: answers.reconnected,
-            pause_ms: answers.pause_ms,
-        });
+        self.kept
+            .push(Reading::new(launch, measure, drift, answers));
     }
 
-    /// A launch whose times do not count. What its engine did not answer does, but for what a slow machine may have cut off.
-    pub fn drop(&mut self, launch_view: &LaunchView<'_, 'a>) {
-        self.lose(launch_view, |rule| rule != VoidRule::Timeout);
-        let value = launch_view.measure.as_ref().map(|measure| measure.value);
-        self.dropped.extend(value.ok());
-    }
-
-    fn lose(&mut self, launch_view: &LaunchView<'_, 'a>, counts: fn(VoidRule) -> bool) {
+    /// Takes in a launch whose times do not count. Unanswered requests do, except time-outs, which a slow machine may cause.
+    pub fn keep_losses(&mut self, launch_view: LaunchView<'_, 'a>) {
+        self.lose(&launch_view, may_be_lost_in_dropped_block);
         let (launch, answers) = (launch_view.launch, launch_view.answers);
-        let counted = |s: &&&'a Sample| s.void.as_ref().is_some_and(|void| counts(void.rule));
+        let reading = Reading::new(launch, launch_view.measure, None, answers);
+        self.dropped.push(reading);
+    }
+
+    fn lose(&mut self, launch_view: &LaunchView<'_, 'a>, counts: fn(&Sample) -> bool) {
+        let (launch, answers) = (launch_view.launch, launch_view.answers);
         let of = |lost: &[&'a Sample]| -> Vec<(&'a Launch, &'a Sample)> {
-            lost.iter().filter(counted).map(|s| (launch, *s)).collect()
+            let counted = lost.iter().filter(|sample| counts(sample));
+            counted.map(|sample| (launch, *sample)).collect()
         };
         self.unanswered.extend(of(&answers.unanswered));
         self.lost_elsewhere.extend(of(&answers.lost_elsewhere));
+    }
+
+    /// Samples of all launches that its engine did not answer, of whichever part of the workload.
+    pub fn lost(&self) -> impl Iterator<Item = &'a Sample> {
+        let of = |readings: &[Reading<'a>]| -> Vec<&'a Sample> {
+            let launches = readings.iter().map(|reading| reading.launch);
+            launches.flat_map(|launch| &launch.samples).collect()
+        };
+        let dropped = of(&self.dropped).into_iter();
+        let dropped = dropped.filter(|sample| may_be_lost_in_dropped_block(sample));
+        let all = of(&self.kept).into_iter().chain(dropped);
+        all.filter(|sample| sample.void.as_ref().is_some_and(|v| v.rule.blames_engine()))
     }
 
     /// A look reads what is there.

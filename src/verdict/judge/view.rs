@@ -97,6 +97,7 @@ impl<'a> Case<'a> {
             let (check, workload) = (self.check, self.workload);
             let base = block.base_of(launch);
             let evidence = self.evidence.of_mut(launch.arm);
+            evidence.launched += 1;
             // One that is dropped runs again.
             evidence.ran += u32::from(!is_dropped);
             if !launch.exit.is_clean() {
@@ -106,7 +107,7 @@ impl<'a> Case<'a> {
             let answers = shelf.answers(check, workload, launch, base);
             let launch_view = LaunchView::new(check, answers);
             match is_dropped {
-                true => evidence.drop(&launch_view),
+                true => evidence.keep_losses(launch_view),
                 false => evidence.keep(rules, of_a_launch, launch_view, block.is_sound),
             }
         }
@@ -204,7 +205,7 @@ impl<'s, 'a> View<'s, 'a> {
 
     /// Whether base, which the session has, was not launched yet: then nobody knows whether it fails as head does.
     pub fn lacks_base(&self) -> bool {
-        self.comparison.arms().contains(&Arm::Base) && self.of(Arm::Base).ran == 0
+        self.comparison.arms().contains(&Arm::Base) && self.of(Arm::Base).launched == 0
     }
 
     /// Whether the workload will run no more: its launches are used up, or the last look was reached.

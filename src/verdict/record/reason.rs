@@ -150,12 +150,12 @@ pub enum Facts {
         base: u64,
         head: u64,
     },
-    /// Share of the requests soon after an answer for which a connection was opened, in each arm.
     /// Time between outputs of a stream that a client waits for, ms.
     Bursts {
         base_ms: f64,
         head_ms: f64,
     },
+    /// Share of the requests soon after an answer for which a connection was opened, in each arm.
     UnkeptConnections {
         base: f64,
         head: f64,

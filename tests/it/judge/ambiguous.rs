@@ -127,7 +127,7 @@ fn answers_that_arrive_at_one_moment_are_left_out() {
     verdict_is(&judge(&plan, &session(1, true)), rule);
     // Where the others are too few, the cause is told.
     let mut plan = plan_on(Metric::Tpot, Statistic::Median);
-    plan.gates[0].checks[0].min_samples = 30;
+    plan.gates[0].checks[0].min_samples = 33;
     let got = judge(&plan, &session(1, false));
     let rule = Some(("too-few-samples", "1 more arrived at one moment"));
     verdict_is(&got, rule);

@@ -1,5 +1,6 @@
 //! Blocks that a throttling machine spoils: dropped, repeated, and what they hide all the same.
 
+use super::counters::{goodput_plan, within_slo};
 use super::invalid::expect_invalid;
 use super::surroundings::plan_on;
 use super::*;
@@ -107,6 +108,35 @@ fn requests_that_head_loses_in_a_dropped_block_are_lost() {
         // A slow machine may be the cause.
         check(arm, VoidRule::Timeout, (Verdict::Pass, "regression"));
     }
+}
+
+/// A block that was dropped was launched all the same.
+#[test]
+fn a_head_that_fails_after_a_dropped_first_block_is_to_blame() {
+    let mut session = interleaved(tpot_blocks(2, 0.0, 0.003));
+    for launch in &mut session.launches {
+        if launch.block == 0 {
+            launch.throttle_bits = Some(0x20);
+        }
+    }
+    let of_head = |launch: &&mut Launch| launch.block == 1 && launch.arm == Arm::Head;
+    session.launches.iter_mut().find(of_head).unwrap().exit = crashed();
+    session
+        .launches
+        .truncate(3 + usize::from(session.launches[2].arm == Arm::Base));
+    let got = judge(&tpot_plan(), &session);
+    let found = (got.verdict, first(&got).reason.rule.name());
+    let text = sentence(first(&got));
+    assert_eq!(found, (Verdict::Fail, "reliability"), "{text}");
+}
+
+#[test]
+fn equal_shares_in_dropped_blocks_are_no_doubt() {
+    let mut session = within_slo(20, 20);
+    let mut heads = session.launches.iter_mut().filter(|l| l.arm == Arm::Head);
+    heads.nth(1).unwrap().throttle_bits = Some(0x20);
+    let got = judge(&goodput_plan(REGRESSION), &session);
+    assert_eq!(got.verdict, Verdict::Pass, "{}", sentence(first(&got)));
 }
 
 /// A workload of few launches runs again for those that were dropped.

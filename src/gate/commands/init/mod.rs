@@ -2,6 +2,7 @@
 
 mod found;
 mod notes;
+mod written;
 
 use crate::cli::runtime::block_on;
 use crate::cli::{Exit, output};
@@ -13,9 +14,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use found::Found;
 use notes::CONFIG;
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
+use written::{RELEASED_AS, make_room};
 
 #[derive(Args)]
 pub struct InitArgs {
@@ -80,8 +81,6 @@ fn release(text: &str) -> Result<String, String> {
     }
 }
 
-/// `OWNER/REPO@COMMIT` of the release that this program was built for.
-const RELEASED_AS: Option<&str> = option_env!("INFERGATE_RELEASED_AS");
 const RELEASE: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
 pub fn run(args: &InitArgs) -> anyhow::Result<Exit> {
@@ -177,10 +176,14 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         None => model(args, preset)?.to_owned(),
     };
     let files = preset.files(&model, is_built);
-    if running.is_some() {
-        heads.extend(remove_templates(&args.dir)?);
+    let replaced = match running {
+        Some(_) => written::templates(&args.dir, named(CUSTOM)?),
+        None => Vec::new(),
+    };
+    make_room(&args.dir, &files, &replaced)?;
+    if !replaced.is_empty() {
+        heads.push(notes::replaced());
     }
-    refuse_to_overwrite(&args.dir, &files)?;
     tell(heads);
     write_all(&args.dir, &files)?;
     let config = &files[0].text;
@@ -388,111 +391,20 @@ fn model<'a>(args: &'a InitArgs, preset: Preset<'a>) -> Result<&'a str, Error> {
 
 /// Writes all files or none, and names each.
 fn write_all(dir: &Path, files: &[Written]) -> anyhow::Result<()> {
-    refuse_to_overwrite(dir, files)?;
+    make_room(dir, files, &[])?;
     for file in files {
-        let text = schema_line(&file.path, RELEASED_AS) + &file.text;
-        write(&dir.join(&file.path), &text)?;
-        output::print(&format!("{}\n", dir.join(&file.path).display()))
+        let path = dir.join(&file.path);
+        written::write(&path, &written::text_of(file))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        output::print(&format!("{}\n", path.display()))
             .context("cannot write to standard output")?;
     }
     Ok(())
 }
 
-/// The line by which editors find the schema of a gate file (taplo); only a release has one that others can read.
-fn schema_line(path: &str, released: Option<&str>) -> String {
-    let origin = released.and_then(|it| it.split_once('@'));
-    let (Some(name), Some((repository, commit))) = (path.strip_prefix("gates/"), origin) else {
-        return String::new();
-    };
-    let schema = match name {
-        "gate.toml" => "project",
-        _ if name.ends_with(".toml") && !name.contains('/') => "gate",
-        _ => return String::new(),
-    };
-    format!(
-        "#:schema https://raw.githubusercontent.com/{repository}/{commit}/docs/schemas/{schema}.schema.json\n"
-    )
-}
-
-/// Removes what an earlier call without a server wrote to be completed by hand, if nobody has done so: now a server tells it.
-fn remove_templates(dir: &Path) -> anyhow::Result<Option<String>> {
-    let template = named(CUSTOM)?;
-    let is_as_written = |file: &Written| {
-        let text = schema_line(&file.path, RELEASED_AS) + &file.text;
-        fs::read_to_string(dir.join(&file.path)).is_ok_and(|there| there == text)
-    };
-    for is_built in [true, false] {
-        let files = template.files(template.example, is_built);
-        if !files.iter().all(is_as_written) {
-            continue;
-        }
-        for path in files.iter().map(|file| dir.join(&file.path)) {
-            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
-        }
-        let line = "replaced: the files of an earlier `gate init`, which nobody had completed";
-        return Ok(Some(line.to_owned()));
-    }
-    Ok(None)
-}
-
-/// Up to three of the files that exist already are named, else the first and how many more.
-fn refuse_to_overwrite(dir: &Path, files: &[Written]) -> Result<(), Error> {
-    let there: Vec<String> = files
-        .iter()
-        .map(|file| dir.join(&file.path))
-        .filter(|path| path.symlink_metadata().is_ok())
-        .map(|path| path.display().to_string())
-        .collect();
-    let (what, them) = match there.as_slice() {
-        [] => return Ok(()),
-        [one] => (format!("{one} already exists"), "it"),
-        [first, rest @ ..] if rest.len() > 2 => (
-            format!("{first} and {} more files already exist", rest.len()),
-            "them",
-        ),
-        few => (format!("{} already exist", few.join(", ")), "them"),
-    };
-    Err(Error::Usage(format!(
-        "{what}; nothing was written. Remove {them}, or use --dir DIR"
-    )))
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let cannot = || format!("cannot write {}", path.display());
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(cannot)?;
-    }
-    // A file that appeared meanwhile is not overwritten either.
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .with_context(cannot)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gate_files_of_a_release_name_their_schema() {
-        let line = |path| schema_line(path, Some("o/r@c0ffee"));
-        let of = |name: &str| {
-            format!(
-                "#:schema https://raw.githubusercontent.com/o/r/c0ffee/docs/schemas/{name}.schema.json\n"
-            )
-        };
-        assert_eq!(line("gates/gate.toml"), of("project"));
-        assert_eq!(line("gates/latency.toml"), of("gate"));
-        for other in [
-            "gates/data/tasks.jsonl",
-            ".github/workflows/infergate-gate.yml",
-        ] {
-            assert_eq!(line(other), "");
-        }
-        assert_eq!(schema_line("gates/gate.toml", None), "");
-    }
 
     #[test]
     fn a_release_is_the_tag_of_a_version() {

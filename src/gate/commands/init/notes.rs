@@ -61,7 +61,17 @@ pub fn profiles(preset: Preset<'_>) -> String {
         true => String::new(),
         false => format!("; `--profile full` adds {}", added.join(", ")),
     };
-    format!("`gate check` will run: {}{more}", quick.join(", "))
+    let unchecked = match preset.counts_streams() {
+        true => "",
+        false => {
+            "; not checked: streams, and so TTFT and TPOT (nothing counts their tokens: send usage in streams, or name a \
+             `tokenizer` in gates/gate.toml)"
+        }
+    };
+    format!(
+        "`gate check` will run: {}{more}{unchecked}",
+        quick.join(", ")
+    )
 }
 
 /// The step where the gate file leaves out options of the running server.
@@ -96,6 +106,10 @@ fn options_left_out<'a>(words: &'a [String], config: &str) -> Vec<&'a str> {
         (!is_taken).then_some(name)
     });
     left_out.collect()
+}
+
+pub fn replaced() -> String {
+    "replaced: the files of an earlier `gate init`, which nobody had completed".to_owned()
 }
 
 /// The step where the model's name is an example.

@@ -234,8 +234,13 @@ fn gate_table(layout: &Layout) -> String {
         row
     });
     text.push_str(&table(&header, rows.collect()));
-    let least = design.looks.first().copied().unwrap_or(blocks).min(blocks);
-    if let (Some(first), Some(last)) = (layout.session_s(least), layout.session_s(blocks)) {
+    let mut looks = design.looks.iter().copied();
+    let least = looks.find(|look| *look >= LAUNCHES).unwrap_or(blocks);
+    let within = |blocks: u32| {
+        let seconds = layout.session_s(blocks)?;
+        Some(seconds.min(design.budget.as_secs_f64()))
+    };
+    if let (Some(first), Some(last)) = (within(least.min(blocks)), within(blocks)) {
         let _ = writeln!(
             text,
             "\nby these times {} up to the first test, {} up to the last; builds and rests come on top",

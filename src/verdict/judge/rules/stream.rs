@@ -64,14 +64,16 @@ pub fn bursts(view: &View<'_, '_>) -> Option<Reason> {
     if !check.part.reads_tpot(check.metric) {
         return None;
     }
-    let of = |arm| {
+    let of = |arm| -> Vec<f64> {
         let pauses = view.of(arm).kept.iter().filter_map(|r| r.pause_ms);
-        stats::median(&pauses.collect::<Vec<f64>>())
+        pauses.collect()
     };
-    let (base_ms, head_ms) = (of(Arm::Base)?, of(Arm::Head)?);
+    let (base, head) = (of(Arm::Base), of(Arm::Head));
+    let (base_ms, head_ms) = (stats::median(&base)?, stats::median(&head)?);
     let facts = Facts::Bursts { base_ms, head_ms };
+    let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_seen = head_ms > BURSTS * base_ms && head_ms - base_ms > LATE_MS;
-    is_seen.then(|| Reason::new(RuleId::Bursts, facts))
+    (is_clear && is_seen).then(|| Reason::new(RuleId::Bursts, facts))
 }
 
 /// The margin of a check that compares times or rates of answers with base's launches; `None` for any other.

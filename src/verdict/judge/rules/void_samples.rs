@@ -20,7 +20,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let (base, mut head) = (&unanswered(Arm::Base), unanswered(Arm::Head));
     if base.is_empty() && head.is_empty() {
         head = without_counted(&view.of(Arm::Head).lost_elsewhere, metric);
-        if !head.is_empty() && loses_any(view, Arm::Base) {
+        if !head.is_empty() && base_loses_any(view) {
             return invalid(RuleId::VoidSamples, unanswered_in(None, &head)?);
         }
     }
@@ -42,14 +42,11 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
 }
 
-/// Whether the arm's engine failed to answer any request of the workload, in whichever part.
-fn loses_any(view: &View<'_, '_>, arm: Arm) -> bool {
-    let launches = view.of(arm).kept.iter().map(|reading| reading.launch);
-    let mut samples = launches.flat_map(|launch| &launch.samples);
-    samples.any(|sample| {
-        let void = sample.void.as_ref();
-        sample.workload == view.case.workload.id && void.is_some_and(|v| v.rule.blames_engine())
-    })
+/// Whether base failed to answer any request of the workload, in whichever part, that the metric does not count itself.
+fn base_loses_any(view: &View<'_, '_>) -> bool {
+    let (case, base) = (view.case, view.of(Arm::Base));
+    let mut lost = base.lost().filter(|s| s.workload == case.workload.id);
+    lost.any(|sample| !is_counted(case.check.metric, sample))
 }
 
 fn unanswered_in(arm: Option<Arm>, voids: &[(&Launch, &Sample)]) -> Option<Facts> {
@@ -170,14 +167,17 @@ fn without_counted<'a>(
     voids: &[(&'a Launch, &'a Sample)],
     metric: Metric,
 ) -> Vec<(&'a Launch, &'a Sample)> {
-    let is_counted = |sample: &Sample| {
-        let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
-        let is_mismatch =
-            metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate);
-        is_mismatch || counts_measured(metric) && sample.phase == Phase::Measured
-    };
-    let kept = voids.iter().filter(|(_, sample)| !is_counted(sample));
+    let kept = voids
+        .iter()
+        .filter(|(_, sample)| !is_counted(metric, sample));
     kept.copied().collect()
+}
+
+fn is_counted(metric: Metric, sample: &Sample) -> bool {
+    let degenerate = |void: &Void| void.rule == VoidRule::Degenerate;
+    let is_mismatch =
+        metric == Metric::AnswerMismatches && sample.void.as_ref().is_some_and(degenerate);
+    is_mismatch || counts_measured(metric) && sample.phase == Phase::Measured
 }
 
 /// `None` where there are no void samples.

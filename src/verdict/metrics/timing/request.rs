@@ -48,6 +48,11 @@ pub fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
     }
 }
 
+/// True if a stream has no time per token: it has no token after its first output.
+pub fn has_one_output(sample: &Sample) -> bool {
+    matches!(tpot_ms(sample), Err(Why::TooFewTokens { .. }))
+}
+
 /// True if all tokens of an answer arrived at one moment.
 pub fn came_at_once(sample: &Sample) -> bool {
     matches!(tpot_ms(sample), Ok(0.0))
@@ -95,8 +100,8 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
 }
 
 /// Of streams in the middle: the time between outputs that a client waits for, ms. Half of the time from a stream's first
-/// output to its last lies in gaps of this length or more, so that neither short gaps within a burst count, nor one long
-/// pause.
+/// output to its last lies in gaps of this length or more, so that short gaps within a burst do not count, nor does a pause of
+/// less than half of the time.
 pub fn pause_ms(sound: &[&Sample]) -> Option<f64> {
     let pauses = sound.iter().filter_map(|sample| {
         let events = sample.stamps.events_ns.windows(2);

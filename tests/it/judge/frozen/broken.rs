@@ -210,7 +210,7 @@ fn of_a_launch() -> Vec<Case> {
                 }
             }),
         ),
-        tpot("too few samples", spoiled(|l| l.samples.truncate(29))),
+        tpot("too few samples", spoiled(|l| l.samples.truncate(26))),
         tpot("client late", at(3, |l| l.clients = vec![late_by(0.3)])),
         (
             "client late for goodput",

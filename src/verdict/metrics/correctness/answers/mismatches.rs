@@ -242,7 +242,8 @@ impl<'a> Compared<'a> {
 /// `finish reason "stop" instead of "length" in base`, of the same text and as many tokens.
 fn ends_otherwise(sample: &Sample, base: &Sample) -> Option<String> {
     let [own, of_base] = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
-    let is_as_long = sample.tokens.completion == base.tokens.completion;
+    let tokens = sample.tokens.completion;
+    let is_as_long = tokens.is_some() && tokens == base.tokens.completion;
     (own != of_base && is_as_long && sample.streamed == base.streamed)
         .then(|| format!("finish reason {own:?} instead of {of_base:?} in base"))
 }

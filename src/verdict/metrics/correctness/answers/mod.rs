@@ -190,7 +190,7 @@ impl<'a> Answers<'a> {
     /// the fault too: it fills the cache.
     pub fn wrong(&self, sample: &Sample) -> Option<String> {
         let (alone, base) = (self.alone(sample), self.in_base(sample));
-        if sample.void.is_some() {
+        if !is_answer(sample) {
             return None;
         }
         let mut whole = alone.into_iter().chain(base);
