@@ -20,7 +20,7 @@ pub fn grid(check: &CheckVerdict) -> Option<Grid> {
     let mut kinds: Vec<_> = check.cells.iter().map(kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let header = std::iter::once("cells".to_owned());
+    let header = std::iter::once("cells of head".to_owned());
     let header = header.chain(batches.iter().map(|batch| format!("batch {batch}")));
     let row = |&at: &(_, _, _)| {
         let name = name(at);
@@ -117,7 +117,7 @@ mod tests {
             cell(1, CacheState::Warm, CellOutcome::Warn, 8.0),
         ];
         let grid = grid(&check(cells)).unwrap();
-        assert_eq!(grid.header, ["cells", "batch 1", "batch 2"]);
+        assert_eq!(grid.header, ["cells of head", "batch 1", "batch 2"]);
         assert_eq!(
             grid.rows,
             [

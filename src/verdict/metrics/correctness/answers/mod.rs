@@ -63,6 +63,16 @@ impl<'a> Prompt<'a> {
             None => Self::Request(sample.index),
         }
     }
+
+    /// True of two prompts of an `answers` workload that end alike.
+    fn ends_as(self, other: Self) -> bool {
+        let number = |prompt| match prompt {
+            Self::Case(case) => case.strip_prefix('p')?.parse::<u32>().ok(),
+            Self::Request(_) => None,
+        };
+        let numbers = number(self).zip(number(other));
+        numbers.is_some_and(|(a, b)| a ^ 1 == b)
+    }
 }
 
 /// One launch's answers, and base's to the same prompts where base was launched beside it.
@@ -145,11 +155,13 @@ impl<'a> Answers<'a> {
         base.is_some_and(|base| !is_same(base, sample))
     }
 
-    /// Another prompt that was answered with this text, if the prompt's own other answers are not this text.
+    /// Another prompt that was answered with this text, if the prompt's own other answers are not this text; of several one
+    /// that ends otherwise.
     fn owner(&self, sample: &Sample) -> Option<Prompt<'a>> {
         let own = Prompt::of(sample);
         let given_to = self.given_to().get(sample.text_sha256.as_str())?;
-        let owner = given_to.iter().find(|prompt| **prompt != own)?;
+        let others = given_to.iter().filter(|prompt| **prompt != own);
+        let owner = others.min_by_key(|other| other.ends_as(own))?;
         let differs = self.differs_from_alone(sample) || self.differs_from_base(sample);
         differs.then_some(*owner)
     }
@@ -161,6 +173,23 @@ impl<'a> Answers<'a> {
             let owned = own.iter().filter(|s| self.owner(s).is_some()).count();
             owned >= LEAST_OTHER && 4 * owned > own.len()
         })
+    }
+
+    /// True if a near-tie may have led into the own answer of a prompt that ends alike. One that got this prompt's answer in
+    /// turn was swapped with it.
+    fn may_lead_to(&self, sample: &Sample, owner: Prompt<'_>) -> bool {
+        let own = Prompt::of(sample);
+        let is_text_of = |prompt: Prompt<'_>, text: &str, alone: bool| {
+            let mut answers = self.both.iter().filter(|s| Prompt::of(s) == prompt);
+            answers.any(|s| s.text_sha256 == text && (is_alone(s) || !alone))
+        };
+        let mut owns = self
+            .both
+            .iter()
+            .filter(|s| Prompt::of(s) == own && is_alone(s));
+        owner.ends_as(own)
+            && is_text_of(owner, &sample.text_sha256, true)
+            && !owns.any(|s| is_text_of(owner, &s.text_sha256, false))
     }
 
     /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
@@ -226,7 +255,8 @@ impl<'a> Answers<'a> {
             ));
         }
         let owner = self.owner(sample)?;
-        if self.may_be_near_tie(sample) && !self.are_mixed_up() {
+        let may_be_near_tie = self.may_lead_to(sample, owner) || self.may_be_near_tie(sample);
+        if may_be_near_tie && !self.are_mixed_up() {
             return None;
         }
         let (said, expected) = (quoted(sample, 0), quoted(other, 0));

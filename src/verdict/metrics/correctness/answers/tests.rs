@@ -76,6 +76,16 @@ fn what_a_text_alone_tells() {
     assert_eq!(counts(swapped(), Some(sound())), (2.0, 2.0));
     // Main has it too.
     assert_eq!(counts(swapped(), Some(swapped())), (2.0, 2.0));
+    // A prompt that ends alike, into whose answer a near-tie may lead, and one that ends otherwise.
+    let led = |into| {
+        pairs(&[
+            ("one two", into),
+            ("three four", "three four"),
+            ("five", "five"),
+        ])
+    };
+    assert_eq!(counts(led("three four"), Some(led("one two"))), (1.0, 0.0));
+    assert_eq!(counts(led("five"), Some(led("one two"))), (1.0, 1.0));
     // One wrong text for both.
     let shared = pairs(&[("one two", "xyz"), ("three four", "xyz")]);
     assert_eq!(counts(shared, Some(sound())), (2.0, 2.0));
