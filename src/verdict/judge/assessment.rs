@@ -47,7 +47,7 @@ pub struct Tested {
     /// The rule that fails, and passes.
     pub rule: RuleId,
     pub hypothesis: Hypothesis,
-    /// Whether so many launches can show no smaller p of a failure.
+    /// `p_fail` is the smallest that this number of launches can reach.
     pub is_smallest: bool,
     /// For a test that stays inconclusive.
     pub advice: Option<Advice>,

@@ -6,7 +6,7 @@ use super::assessment::{Assessment, Figures, Finding, Tested, no_t, too_few};
 use super::evidence::Reading;
 use super::limit;
 use super::sequential::{INTERVAL_ALPHA, Look, PastLooks, smallest_effect, too_noisy};
-use super::test_kind::{TestKind, test_kind_of};
+use super::test_kind::TestKind;
 use super::view::{Case, View, values};
 use crate::metrics::LaunchMeasure;
 use crate::plan::Rule;
@@ -175,7 +175,7 @@ fn sides(case: &Case<'_>, scale: Scale, base: &[&Reading<'_>], head: &[&Reading<
 
 /// By how much head is worse over all launches, those of dropped blocks too, as the check's own test sees it.
 pub fn loss_with_dropped(view: &View<'_, '_>) -> Result<Estimate, Degenerate> {
-    let scale = match test_kind_of(view.case.check) {
+    let scale = match view.case.test_kind {
         TestKind::Timed(scale) => scale,
         TestKind::Exact | TestKind::Share => Scale::Log,
     };

@@ -195,7 +195,7 @@ impl Budgets {
         }
     }
 
-    /// Whether the p of a failure is the smallest that so many launches can show.
+    /// True if `paid` is the smallest p that this number of launches can reach.
     pub fn is_smallest(&self, paid: f64, launches: usize, blocks: u32) -> bool {
         self.may_have_modes && (paid / self.shown(0.0, launches, blocks) - 1.0).abs() < 1e-9
     }

@@ -157,8 +157,8 @@ impl<'a> Case<'a> {
         may_await && record.launches.iter().all(is_earlier)
     }
 
-    /// Whether a launch of head is held against base's of its block: by what the certificate says. Where nothing is known,
-    /// if the two took turns, request by request, or if blocks differ by the lengths of their answers.
+    /// True if the test pairs head's and base's launches of a block. The certificate decides; without one, launches are paired
+    /// if they took turns, or if the block's prompts determine the length of its answers.
     pub fn is_paired(&self) -> bool {
         let took_turns = self.gate.interleave == Interleave::Requests;
         let shares = took_turns || self.varies_by_block;

@@ -462,7 +462,7 @@ pub struct Tested {
     /// Greatest `holm` that fails, and greatest `p_pass` that passes.
     pub alpha: f64,
     pub beta: f64,
-    /// Whether so many launches can show no smaller p of a failure.
+    /// `p_fail` is the smallest that this number of launches can reach.
     pub is_smallest: bool,
     /// For a test that stays inconclusive.
     pub advice: Option<Advice>,

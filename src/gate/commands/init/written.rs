@@ -30,7 +30,7 @@ fn schema_line(path: &str, released: Option<&str>) -> String {
     )
 }
 
-/// What an earlier call without a server wrote to be completed by hand, if nobody has done so: a server tells it better.
+/// The files that an earlier `gate init` wrote without a server, if all of them are unedited.
 /// `template`: the preset of an engine that nobody knows.
 pub fn templates(dir: &Path, template: Preset<'_>) -> Vec<PathBuf> {
     let config = fs::read_to_string(dir.join("gates/gate.toml")).unwrap_or_default();

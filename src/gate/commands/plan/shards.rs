@@ -88,7 +88,7 @@ impl Cost {
 }
 
 impl Layout {
-    /// Seconds of a session of so many blocks, both arms, without builds; `None` where a gate's are unknown.
+    /// Seconds that a session with this number of blocks takes: both arms, without builds. `None` if a gate's cost is unknown.
     pub fn session_s(&self, blocks: u32) -> Option<f64> {
         let mut starts: BTreeMap<usize, f64> = BTreeMap::new();
         let mut work_s = 0.0;

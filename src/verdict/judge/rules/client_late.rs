@@ -113,15 +113,15 @@ fn sent_late(samples: &[&Sample], tail: bool) -> Option<f64> {
     }
 }
 
-/// How late events may have been read where the kernel stamped none, ms. A few such requests hardly move a median.
+/// The client's delay in reading events without a kernel stamp, ms. A median tolerates a tenth of such requests.
 fn read_late(launch_view: &LaunchView<'_, '_>, tail: bool) -> Option<f64> {
     let sound = launch_view.sound();
     let unstamped = sound.iter().filter(|s| !s.stamps.kernel_stamps).count();
-    let borne = match reads_medians(launch_view.check) {
+    let tolerated = match reads_medians(launch_view.check) {
         true => AMBIGUOUS_MIDDLE * sound.len() as f64,
         false => 0.0,
     };
-    if unstamped as f64 <= borne {
+    if unstamped as f64 <= tolerated {
         return None;
     }
     let delay = health(launch_view)?.loop_delay_ms;

@@ -1,6 +1,7 @@
 //! Rules on what no metric of a stream reads: its end after the last token, tokens that come in bursts, requests that were
 //! sent twice, and connections that are not kept.
 
+use super::super::evidence::Reading;
 use super::super::view::View;
 use crate::plan::Rule;
 use crate::record::{Arm, Facts, Launch, Metric, MetricKind, Reason, RuleId};
@@ -16,20 +17,17 @@ const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
 
-/// Of requests soon after an answer, head opens a connection for so large a share more than base.
+/// Head's share of requests with a new connection exceeds base's by more than this.
 const UNKEPT: f64 = 0.25;
-/// Outputs of head lie so many times as far apart as base's.
+/// Head's gap between outputs exceeds base's by more than this factor.
 const BURSTS: f64 = 1.5;
 
 /// Head closes connections after its answers, and base does not: a client opens new ones, by some round trips over a network,
 /// and no time of a request begins before that.
 pub fn unkept_connections(view: &View<'_, '_>) -> Option<Reason> {
     margin_of_answers(view)?;
-    let of = |arm| {
-        let shares = view.of(arm).kept.iter().filter_map(|r| r.reconnected);
-        stats::median(&shares.collect::<Vec<f64>>())
-    };
-    let (base, head) = (of(Arm::Base)?, of(Arm::Head)?);
+    let [base, head] = per_launch(view, |reading| reading.reconnected);
+    let (base, head) = (stats::median(&base)?, stats::median(&head)?);
     let facts = Facts::UnkeptConnections { base, head };
     (head - base > UNKEPT).then(|| Reason::new(RuleId::UnkeptConnections, facts))
 }
@@ -64,16 +62,17 @@ pub fn bursts(view: &View<'_, '_>) -> Option<Reason> {
     if !check.part.reads_tpot(check.metric) {
         return None;
     }
-    let of = |arm| -> Vec<f64> {
-        let pauses = view.of(arm).kept.iter().filter_map(|r| r.pause_ms);
-        pauses.collect()
-    };
-    let (base, head) = (of(Arm::Base), of(Arm::Head));
+    let [base, head] = per_launch(view, |reading| reading.pause_ms);
     let (base_ms, head_ms) = (stats::median(&base)?, stats::median(&head)?);
     let facts = Facts::Bursts { base_ms, head_ms };
     let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_seen = head_ms > BURSTS * base_ms && head_ms - base_ms > LATE_MS;
     (is_clear && is_seen).then(|| Reason::new(RuleId::Bursts, facts))
+}
+
+/// What was read in each launch of base and of head.
+fn per_launch(view: &View<'_, '_>, read: fn(&Reading<'_>) -> Option<f64>) -> [Vec<f64>; 2] {
+    [Arm::Base, Arm::Head].map(|arm| view.of(arm).kept.iter().filter_map(read).collect())
 }
 
 /// The margin of a check that compares times or rates of answers with base's launches; `None` for any other.

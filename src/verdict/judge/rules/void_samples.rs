@@ -42,7 +42,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
 }
 
-/// Whether base failed to answer any request of the workload, in whichever part, that the metric does not count itself.
+/// True if base left a request of the workload unanswered, in any part, unless the metric counts such requests itself.
 fn base_loses_any(view: &View<'_, '_>) -> bool {
     let (case, base) = (view.case, view.of(Arm::Base));
     let mut lost = base.lost().filter(|s| s.workload == case.workload.id);
@@ -61,8 +61,8 @@ fn untrusted(view: &View<'_, '_>) -> Option<Finding> {
     untrusted_in(view, voids)
 }
 
-/// Whether an answer's prompt met a cache in another state than it was to meet, and base's did too: an engine without a
-/// prefix cache, or one whose prompts all begin alike. Answers can be compared all the same.
+/// True if the cache was in the wrong state for this prompt in base too: the engine has no prefix cache, or its prompts share
+/// a beginning. The answers are comparable nevertheless.
 fn is_bases_cache(view: &View<'_, '_>, launch: &Launch, sample: &Sample) -> bool {
     let is_so = |of: &Sample| {
         let void = of.void.as_ref();
