@@ -4,7 +4,7 @@
 //! - new in a batch, then alone;
 //! - new beside prefills, then alone.
 //!
-//! An answer alone is whole; of the others every second one is streamed. Every second prompt of a group ends as the one before
+//! An answer alone is whole; of the others every second one is streamed. Every second prompt ends as the one before
 //! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state.
 //!
 //! Refuses to know: sockets, what the answers say.
@@ -89,8 +89,8 @@ impl Writer<'_> {
             streamed: condition != Condition::Alone && place.is_multiple_of(2),
             logprobs: self.answers.top_k,
         };
-        // Every second prompt of a group ends as the one before.
-        let other = number - place % 2;
+        // Every second prompt ends as the one before.
+        let other = number - number % 2;
         let tokens = self.answers.prompt_tokens;
         let said =
             SentPrompt::ending_as(self.endpoint, self.id, self.seed, (number, other), tokens);

@@ -1,7 +1,7 @@
 //! Value of a metric in one launch, and the samples that it is made from.
 
 use super::series::{Read, Series};
-use super::timing::request::{came_at_once, has_one_output};
+use super::timing::request::{came_at_once, has_one_token};
 use super::{Requests, Undefined, Why};
 use crate::plan::{Check, Part, Workload};
 use crate::record::{CellVerdict, Launch, Sample, Statistic};
@@ -105,7 +105,7 @@ pub fn per_request(
     read(at, check, || of_each(at, &at.measured()?, value))
 }
 
-/// As [`per_request`], but for answers that arrived at one moment or have one output, which have no time per token; of all
+/// As [`per_request`], but for answers that arrived at one moment or have one token, which have no time per token; of all
 /// answers where that is all of them.
 pub fn per_timed_request(
     at: &Place<'_>,
@@ -114,14 +114,14 @@ pub fn per_timed_request(
 ) -> Result<LaunchMeasure, Undefined> {
     read(at, check, || {
         let samples = at.measured()?;
-        let is_timed = |s: &&Sample| !came_at_once(s) && !has_one_output(s);
+        let is_timed = |s: &&Sample| !came_at_once(s) && !has_one_token(s);
         let timed: Vec<&Sample> = samples.iter().copied().filter(is_timed).collect();
         if timed.is_empty() || timed.len() == samples.len() {
             return of_each(at, &samples, value);
         }
         let mut read = of_each(at, &timed, value)?;
         read.remarks.push(format!(
-            "{} of {} answers arrived at one moment, or with one output, and have no time per token",
+            "{} of {} answers arrived at one moment, or have one token, and so have no time per token",
             samples.len() - timed.len(),
             samples.len()
         ));

@@ -48,9 +48,10 @@ pub fn positive_tpot_ms(sample: &Sample) -> Result<f64, Why> {
     }
 }
 
-/// True if a stream has no time per token: it has no token after its first output.
-pub fn has_one_output(sample: &Sample) -> bool {
-    matches!(tpot_ms(sample), Err(Why::TooFewTokens { .. }))
+/// True if a streamed answer has at most one token, and so no time per token. One output of several tokens is none of these:
+/// a server may hold tokens back.
+pub fn has_one_token(sample: &Sample) -> bool {
+    matches!(tpot_ms(sample), Err(Why::TooFewTokens { n: 0 | 1, .. }))
 }
 
 /// True if all tokens of an answer arrived at one moment.

@@ -113,8 +113,9 @@ pub fn slo<'a>(bounds: RequestBounds, sound: &[&'a Sample]) -> Result<Slo, (Why,
         Some(Bound::Ms(ms)) => Ok(Some(ms)),
         Some(Bound::Medians(times)) => {
             let values = sound.iter().map(|&s| value(s).map_err(|why| (why, s)));
-            // An answer without a second output has no time per token.
-            let values = values.filter(|v| !matches!(v, Err((Why::TooFewTokens { .. }, _))));
+            // An answer of one token has no time per token.
+            let values =
+                values.filter(|v| !matches!(v, Err((Why::TooFewTokens { n: 0 | 1, .. }, _))));
             let values = values.collect::<Result<Vec<f64>, _>>()?;
             Ok(stats::median(&values).map(|median| times * median))
         }
@@ -138,8 +139,8 @@ pub fn is_good(sample: &Sample, slo: Slo) -> Result<bool, Why> {
         Some(bound) => value(sample).map(|ms| ms <= bound),
         None => Ok(true),
     };
-    // Without a second output there is no gap that could be too long.
-    let tpot_ms = slo.tpot_ms.filter(|_| !request::has_one_output(sample));
+    // Without a second token there is no gap that could be too long.
+    let tpot_ms = slo.tpot_ms.filter(|_| !request::has_one_token(sample));
     Ok(within(slo.ttft_ms, request::ttft_ms)?
         && within(tpot_ms, request::tpot_ms)?
         && within(slo.e2e_ms, request::e2e_ms)?)

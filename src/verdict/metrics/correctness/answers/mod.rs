@@ -89,6 +89,8 @@ pub struct Answers<'a> {
     own: usize,
     /// [`Answers::are_mixed_up`].
     are_mixed_up: OnceCell<bool>,
+    /// [`Answers::are_led_astray`].
+    are_led_astray: OnceCell<bool>,
 }
 
 impl<'a> Answers<'a> {
@@ -118,6 +120,7 @@ impl<'a> Answers<'a> {
             own: own.len(),
             both,
             are_mixed_up: OnceCell::new(),
+            are_led_astray: OnceCell::new(),
         }
     }
 
@@ -175,6 +178,16 @@ impl<'a> Answers<'a> {
         })
     }
 
+    /// True if three prompts or more got the answer of the one that ends alike: near-ties do not lead there so often.
+    fn are_led_astray(&self) -> bool {
+        *self.are_led_astray.get_or_init(|| {
+            let own = self.both[..self.own].iter().map(|s| (Prompt::of(s), s));
+            let led = own.filter(|(own, s)| self.owner(s).is_some_and(|owner| owner.ends_as(*own)));
+            let prompts: BTreeSet<Prompt<'_>> = led.map(|(own, _)| own).collect();
+            prompts.len() >= LEAST_OTHER
+        })
+    }
+
     /// True if a near-tie may have led into the own answer of a prompt that ends alike. One that got this prompt's answer in
     /// turn was swapped with it.
     fn may_lead_to(&self, sample: &Sample, owner: Prompt<'_>) -> bool {
@@ -188,6 +201,7 @@ impl<'a> Answers<'a> {
             .iter()
             .filter(|s| Prompt::of(s) == own && is_alone(s));
         owner.ends_as(own)
+            && !self.are_led_astray()
             && is_text_of(owner, &sample.text_sha256, true)
             && !owns.any(|s| is_text_of(owner, &s.text_sha256, false))
     }

@@ -86,6 +86,13 @@ fn what_a_text_alone_tells() {
     };
     assert_eq!(counts(led("three four"), Some(led("one two"))), (1.0, 0.0));
     assert_eq!(counts(led("five"), Some(led("one two"))), (1.0, 1.0));
+    // Three prompts of six that were led so: no near-ties.
+    let six = |led: bool| {
+        let of = |n: usize| ["a b", "c d", "e f", "g h", "i j", "k l"][n];
+        let pair = |n: usize| (of(n), of(if led && n % 2 == 1 { n - 1 } else { n }));
+        pairs(&[0, 1, 2, 3, 4, 5].map(pair))
+    };
+    assert_eq!(counts(six(true), Some(six(false))), (3.0, 3.0));
     // One wrong text for both.
     let shared = pairs(&[("one two", "xyz"), ("three four", "xyz")]);
     assert_eq!(counts(shared, Some(sound())), (2.0, 2.0));
