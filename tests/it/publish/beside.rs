@@ -1,6 +1,6 @@
 //! Check runs of two pull requests with one commit: GitHub shows the newest.
 
-use super::posted::{github, publish, report};
+use super::posted::{github, publish, report, report_by};
 use super::records::{HEAD, Site, record};
 use fixture::Ended;
 use fixture::github::{ACTIONS_TOKEN, Fake, REPOSITORY};
@@ -79,12 +79,13 @@ fn a_pass_does_not_cover_another_pull_requests_failure() {
     assert_eq!(conclusion(&fake), "success");
 }
 
-/// Else "Re-run jobs" would be pressed until the noise is kind.
+/// Else "Re-run jobs" would be pressed, or another base branch named for a moment, until the noise is kind.
 #[test]
-fn a_later_attempt_of_a_run_takes_back_no_failure() {
+fn a_later_run_takes_back_no_failure_unless_somebody_starts_it() {
     let (site, fake) = (Site::new(&record()), github());
-    let ended = |code: i32, further: &str| {
-        let told = report(&site, &fake, &[]).expect(code);
+    let bot = "github-actions[bot]";
+    let ended = |actor: &str, further: &str| {
+        let told = report_by(actor, &site, &fake, &[]).expect(0);
         if !further.is_empty() {
             told.says(&[further]);
         }
@@ -97,16 +98,44 @@ fn a_later_attempt_of_a_run_takes_back_no_failure() {
         run["conclusion"] = "failure".into();
         run["output"]["title"] = title.into();
     };
-    assert_eq!(ended(0, ""), "success");
+    assert_eq!(ended(bot, ""), "success");
     measured("inconclusive: too noisy");
-    assert_eq!(ended(0, ""), "success");
+    assert_eq!(ended(bot, ""), "success");
     measured("fail: decoding is slower");
-    let stands = "an earlier attempt of this run measured a failure, which stands";
-    assert_eq!(ended(0, stands), "action_required");
-    // A run that was started by hand.
+    let stands = "an earlier run measured a failure of this commit, which stands";
+    assert_eq!(ended("ada", stands), "action_required");
+    // Another run: by the bot, and by hand.
     for run in &mut fake.state().check_runs {
         let id = run["external_id"].as_str().unwrap();
         run["external_id"] = id.replace(":77", ":76").into();
     }
-    assert_eq!(ended(0, ""), "success");
+    assert_eq!(ended(bot, stands), "action_required");
+    assert_eq!(ended("ada", ""), "success");
+    assert_eq!(ended(bot, ""), "success");
+}
+
+/// What goes on, or was withheld, takes back no failure of another pull request.
+#[test]
+fn a_failure_stands_until_a_pass_follows_it() {
+    let (site, fake) = with_another(&record());
+    let failed = |conclusion: Value| {
+        let mut state = fake.state();
+        let mut later = state.check_runs[0].clone();
+        state.check_runs[0]["conclusion"] = "failure".into();
+        later["id"] = (later["id"].as_u64().unwrap() + 1).into();
+        later["conclusion"] = conclusion;
+        state.check_runs.truncate(1);
+        state.check_runs.push(later);
+    };
+    for conclusion in [Value::Null, "action_required".into(), "cancelled".into()] {
+        failed(conclusion.clone());
+        let told = report(&site, &fake, &[]);
+        told.says(&["the check run of #14 on the same commit says `failure`"]);
+        let not_needed = publish(&site, &fake, ACTIONS_TOKEN, &["--not-needed"]).expect(0);
+        not_needed.says(&["the check run of #14 on the same commit says `failure`"]);
+    }
+    failed("success".into());
+    report(&site, &fake, &[]);
+    let state = fake.state();
+    assert_eq!(state.check_runs.last().unwrap()["conclusion"], "success");
 }

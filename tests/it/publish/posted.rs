@@ -37,8 +37,12 @@ pub(super) fn publish(site: &Site, fake: &Fake, token: &str, arguments: &[&str])
     Ended::of(&publishing(site, fake, token, arguments).output().unwrap())
 }
 
-/// The same of the site's artifact, as the report job runs it.
+/// The same of the site's artifact, as the report job runs it in a run that the bot started.
 pub(super) fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
+    report_by("github-actions[bot]", site, fake, further)
+}
+
+pub(super) fn report_by(actor: &str, site: &Site, fake: &Fake, further: &[&str]) -> Ended {
     let mut command = site.command(further);
     command
         .env("GITHUB_TOKEN", ACTIONS_TOKEN)
@@ -46,6 +50,7 @@ pub(super) fn report(site: &Site, fake: &Fake, further: &[&str]) -> Ended {
         .env("GITHUB_API_URL", fake.url())
         .env("GITHUB_SERVER_URL", "https://github.com")
         .env("GITHUB_RUN_ID", "77")
+        .env("GITHUB_TRIGGERING_ACTOR", actor)
         .env("GITHUB_OUTPUT", site.main.path("output"))
         .env("GITHUB_STEP_SUMMARY", site.main.path("summary"))
         .env("GITHUB_ACTIONS", "true");

@@ -150,10 +150,20 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
         wants_comment: !no_comment,
         main: variable("GITHUB_SHA").and_then(|sha| Sha::parse(&sha).ok()),
         run_url: run_url(&github.repository),
+        is_by_hand: is_by_hand(),
         output: variable("GITHUB_OUTPUT").map(PathBuf::from),
         summary: variable("GITHUB_STEP_SUMMARY").map(PathBuf::from),
         github: (!dry_run).then_some(github),
     })
+}
+
+/// True outside of Actions, and where a person started the workflow run: the bot's own account is an app's, `NAME[bot]`.
+fn is_by_hand() -> bool {
+    let actor = variable("GITHUB_TRIGGERING_ACTOR");
+    match variable("GITHUB_RUN_ID") {
+        None => true,
+        Some(_) => actor.is_some_and(|actor| !actor.ends_with("[bot]")),
+    }
 }
 
 /// The page of this workflow run, where there is one.

@@ -56,6 +56,8 @@ pub struct PublishOptions {
     pub main: Option<Sha>,
     /// The page of this workflow run.
     pub run_url: Option<String>,
+    /// A person started it, and no event: whoever does may have a commit measured again.
+    pub is_by_hand: bool,
     /// Files that Actions names.
     pub output: Option<PathBuf>,
     pub summary: Option<PathBuf>,

@@ -276,11 +276,19 @@ async fn stands_against(
             "#{own} is closed: nothing is said of what it needs"
         )));
     }
-    for (number, mut runs) in all_runs(client, options, name).await? {
-        let Some(run) = runs.pop() else { continue };
-        let word = run.conclusion.as_deref().unwrap_or("in progress");
-        let is_anothers = number != own && word != "skipped";
-        if word == "failure" || (is_anothers && client.pull(number).await?.is_open) {
+    let id = check_of(name, own, &options.head);
+    let this = options.run_url.as_deref().map(run_number);
+    for (number, runs) in all_runs(client, options, name).await? {
+        let Some(newest) = runs.last() else { continue };
+        let word = match standing_failure(&runs) {
+            Some(_) => "failure",
+            None => newest.conclusion.as_deref().unwrap_or("in progress"),
+        };
+        let is_anothers = match number == own {
+            true => newest.conclusion.is_none() && id.name().run_of(newest) != this,
+            false => word != "skipped" && client.pull(number).await?.is_open,
+        };
+        if word == "failure" || is_anothers {
             return Ok(Some(format!(
                 "the check run of #{number} on the same commit says `{}`, so it is not said that #{own} needs nothing; push \
                  another commit, or have a maintainer measure #{number} again",
@@ -291,8 +299,20 @@ async fn stands_against(
     Ok(None)
 }
 
-/// Why a pass is not posted: GitHub shows the newest check run of a commit. Without this rule a second pull request, or
-/// "Re-run jobs", would measure the commit again until it is green.
+/// The last of these check runs that says `failure`, where no `success` came after it: one that goes on, or was withheld,
+/// takes back nothing.
+fn standing_failure(runs: &[CheckRun]) -> Option<&CheckRun> {
+    let mut newest = runs.iter().rev();
+    let concluded = newest.find(|run| {
+        let word = run.conclusion.as_deref();
+        word == Some("failure") || word == Some("success")
+    });
+    concluded.filter(|run| run.conclusion.as_deref() == Some("failure"))
+}
+
+/// Why a pass is not posted: GitHub shows the newest check run of a commit. Without this rule a second pull request, "Re-run
+/// jobs", or another base branch for a moment would measure the commit again until it is green. A person who may start the
+/// workflow answers for a new run of it.
 async fn failed_before(
     client: &Client,
     options: &PublishOptions,
@@ -300,26 +320,27 @@ async fn failed_before(
 ) -> Result<Option<String>, github::Error> {
     let own = options.pull;
     let runs = all_runs(client, options, name).await?;
-    let is_failure = |run: &CheckRun| run.conclusion.as_deref() == Some("failure");
     let this = options.run_url.as_deref().map(run_number);
     let id = check_of(name, own, &options.head);
     let is_of_this_run = |run: &CheckRun| {
         let theirs = id.name().run_of(run);
-        theirs.is_some() && theirs == this && run.title.starts_with("fail: ")
+        theirs.is_some() && theirs == this
     };
-    if let Some(runs) = runs.get(&own)
-        && runs
-            .iter()
-            .any(|run| is_failure(run) && is_of_this_run(run))
+    // What was inconclusive or invalid may be measured again.
+    let mut measured = runs.get(&own).cloned().unwrap_or_default();
+    measured.retain(|run| {
+        run.conclusion.as_deref() != Some("failure") || run.title.starts_with("fail: ")
+    });
+    if let Some(failed) = standing_failure(&measured)
+        && (is_of_this_run(failed) || !options.is_by_hand)
     {
         return Ok(Some(format!(
-            "an earlier attempt of this run measured a failure, which stands, so no pass is posted for #{own}: push another \
+            "an earlier run measured a failure of this commit, which stands, so no pass is posted for #{own}: push another \
              commit, or have a maintainer start the workflow by hand"
         )));
     }
-    let others = runs.into_iter().filter(|(number, _)| *number != own);
-    let mut newest = others.filter_map(|(number, mut runs)| Some((number, runs.pop()?)));
-    let failed = newest.find(|(_, run)| is_failure(run));
+    let mut others = runs.into_iter().filter(|(number, _)| *number != own);
+    let failed = others.find(|(_, runs)| standing_failure(runs).is_some());
     Ok(failed.map(|(number, _)| {
         format!(
             "the check run of #{number} on the same commit says `failure`, so no pass is posted for #{own}: push another \

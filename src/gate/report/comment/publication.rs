@@ -5,7 +5,7 @@
 //! settled by then, but for texts, which may hold anything.
 
 use crate::report::main_values::has_no_base;
-use verdict::record::{Comparison, RunRecord, RunVerdict, Unit, Verdict};
+use verdict::record::{Comparison, RuleId, RunRecord, RunVerdict, Unit, Verdict};
 
 /// All that is said of one commit.
 #[derive(Clone, Debug)]
@@ -124,6 +124,8 @@ impl Publication<'_> {
                     Conclusion::Neutral
                 }
                 Verdict::Pass => Conclusion::Success,
+                // Who makes an engine slow enough could choose it.
+                Verdict::Inconclusive if is_cut_short(judged.verdict) => Conclusion::Failure,
                 Verdict::Inconclusive => inconclusive,
                 // A broken measurement has shown nothing, and must not look as if it had.
                 Verdict::Fail | Verdict::Invalid => Conclusion::Failure,
@@ -185,6 +187,12 @@ impl Publication<'_> {
         }
         command
     }
+}
+
+/// True if the session ended before the last look, by its budget or by somebody.
+fn is_cut_short(verdict: &RunVerdict) -> bool {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| matches!(check.reason.rule, RuleId::Budget | RuleId::Interrupted))
 }
 
 #[cfg(test)]

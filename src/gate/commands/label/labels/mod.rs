@@ -118,7 +118,16 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         is_started: ours(&asked.statuses, &mark.context, asked.own_id)
             .is_some_and(|status| status.description == mark.description),
     };
-    let steps = super::steps::steps(&situation);
+    let mut steps = super::steps::steps(&situation);
+    // A run that was listed since may be a newer head's, and GitHub ends it for good.
+    let cancels = |step: &LabelStep| matches!(step, LabelStep::Cancel(_));
+    let moved = match steps.iter().any(cancels) {
+        true => client.pull(number).await?.head_sha != pull.head_sha,
+        false => false,
+    };
+    if moved {
+        steps.clear();
+    }
     let work = Work {
         client: &client,
         rules: &rules,
@@ -127,6 +136,9 @@ pub async fn label(options: &LabelOptions) -> Result<Labelled, Error> {
         mark: &mark,
     };
     let mut remarks = asked.remarks.clone();
+    if moved {
+        remarks.push("the head has moved: its own event does what it needs".to_owned());
+    }
     if !options.dry_run {
         for step in &steps {
             match (work.carry_out(step).await, step) {
