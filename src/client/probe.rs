@@ -132,6 +132,7 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
         path: path.to_owned(),
         body: Bytes::new(),
         limit: MAX_ANSWER,
+        leaves: false,
     };
     let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
         .exchange(&ask)
@@ -193,7 +194,7 @@ fn chat(endpoint: &Endpoint) -> Ask {
 
 fn accept(exchange: &Exchange) -> Result<(), ProbeError> {
     match &exchange.ending {
-        Ending::Whole => {}
+        Ending::Whole | Ending::Left => {}
         Ending::Refused(_) => return Err(ProbeError::Refused),
         Ending::Silent(detail) => return Err(ProbeError::Silent(detail.clone())),
         Ending::Cut(detail) => return Err(ProbeError::Broken(detail.clone())),

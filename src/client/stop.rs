@@ -42,7 +42,7 @@ impl Watchman {
             Ending::Cut(detail) | Ending::Garbled(detail) => {
                 enough.then(|| Stopped::Failing(detail.clone()))
             }
-            Ending::Whole => None,
+            Ending::Whole | Ending::Left => None,
         }
     }
 }

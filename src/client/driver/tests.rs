@@ -1,13 +1,14 @@
 use super::{Driver, Due, Ends, Finished, MOST_UNREAD, Planned, Queue, Unread, Wave};
 use crate::response::exchange::Exchange;
 use crate::socket::test_socket::stamped;
+use crate::workloads::prompt::SentPrompt;
 use crate::workloads::request_plan::{Expect, Label, Later, Pace};
-use crate::workloads::{completion, streamed};
+use crate::workloads::{Output, completion, prompted, streamed};
 use crate::{Endpoint, PromptSeed, SessionClock};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use verdict::plan::Shape;
-use verdict::record::Phase;
+use verdict::record::{Condition, Phase};
 
 /// Answers each request of one connection with two tokens.
 fn server() -> SocketAddr {
@@ -149,4 +150,50 @@ fn answers_are_read_before_they_take_too_much_memory() {
         held += 1;
     }
     assert_eq!((held, unread.is_due()), (8, true));
+}
+
+/// The client closes the connection once the answer begins, and the next request has a new one.
+#[tokio::test]
+async fn a_request_that_is_left_is_sound() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = Endpoint {
+        forces_length: false,
+        ..Endpoint::usual(listener.local_addr().unwrap(), "m")
+    };
+    let server = std::thread::spawn(move || {
+        let mut heard = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read(&mut [0; 4096]).unwrap();
+            let event = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
+                event.len()
+            );
+            stream.write_all(answer.as_bytes()).unwrap();
+            // Ends with the connection.
+            heard.push(stream.read(&mut [0; 4096]).unwrap_or(0));
+        }
+        heard
+    });
+    let output = Output {
+        condition: Some(Condition::Left),
+        ..Output::streamed(8)
+    };
+    let left = |index| {
+        let said = SentPrompt::Text {
+            text: "a".into(),
+            unfit: None,
+        };
+        prompted(&endpoint, said, Label::of(index, Phase::Warmup), output)
+    };
+    let clock = SessionClock::start();
+    let progress = |_, _| {};
+    let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 2));
+    let wave = Wave::new(vec![left(0), left(1)], Pace::Slots(1));
+    driver.wave(wave).await;
+    let samples = driver.finish().samples;
+    assert_eq!(server.join().unwrap(), [0, 0]);
+    let seen: Vec<_> = samples.iter().map(|s| (&s.void, &s.text)).collect();
+    assert_eq!(seen, [(&None, &None), (&None, &None)]);
 }

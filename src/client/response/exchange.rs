@@ -51,6 +51,8 @@ pub enum Ending {
     Silent(String),
     /// Not HTTP, or too long.
     Garbled(String),
+    /// The client closed the connection, as it was asked to.
+    Left,
 }
 
 impl Exchange {
@@ -106,9 +108,19 @@ impl Exchange {
         moments.into_iter().flatten().max().unwrap_or(self.send_ns)
     }
 
-    /// True if the whole answer came: HTTP ended well, or the stream sent `[DONE]` before the connection broke.
+    /// True if all that was wanted came: HTTP ended well, the stream sent `[DONE]` before the connection broke, or the client
+    /// left. A stream that does not end keeps its client waiting.
     pub fn is_whole(&self) -> bool {
-        self.ending == Ending::Whole || self.body.trim_ascii_end().ends_with(b"[DONE]")
+        match self.ending {
+            Ending::Whole | Ending::Left => true,
+            Ending::Silent(_) => false,
+            _ => is_done(&self.body),
+        }
+    }
+
+    /// True if a stream said that nothing more comes.
+    pub fn is_done(&self) -> bool {
+        is_done(&self.body)
     }
 
     /// The body's parts, one an arrival.
@@ -120,6 +132,11 @@ impl Exchange {
             (part, read.arrival)
         })
     }
+}
+
+/// True for the end of a stream, as a body or with the framing around it.
+pub fn is_done(end: &[u8]) -> bool {
+    end.trim_ascii_end().ends_with(b"[DONE]")
 }
 
 #[cfg(test)]

@@ -48,6 +48,8 @@ pub struct Ask {
     pub body: Bytes,
     /// Longest answer to store.
     pub limit: usize,
+    /// The connection is closed once the answer's body begins.
+    pub leaves: bool,
 }
 
 /// A stream of requests to one endpoint over one connection at a time.
@@ -219,7 +221,7 @@ impl Connection {
         let until_close = ![CONTENT_LENGTH, TRANSFER_ENCODING]
             .iter()
             .any(|name| answer.headers().contains_key(name));
-        self.body(answer.into_body(), ask.limit, exchange, idle_timeout)
+        self.body(answer.into_body(), ask, exchange, idle_timeout)
             .await?;
         exchange.end_ns = Some(if until_close {
             self.wire.tap.now_ns()
@@ -259,11 +261,14 @@ impl Connection {
     async fn body(
         &mut self,
         mut body: Incoming,
-        limit: usize,
+        ask: &Ask,
         exchange: &mut Exchange,
         idle_timeout: &mut IdleTimeout,
     ) -> Result<(), Ending> {
-        let silent = self.read_ahead(idle_timeout).await.err();
+        let silent = match ask.leaves {
+            true => None,
+            false => self.read_ahead(idle_timeout).await.err(),
+        };
         loop {
             let frame = drive(&mut self.driver, body.frame());
             let frame = match &silent {
@@ -276,10 +281,17 @@ impl Connection {
             let Some(part) = frame.data_ref() else {
                 continue;
             };
-            if !exchange.store(part, self.wire.tap.last(), limit) {
+            if !exchange.store(part, self.wire.tap.last(), ask.limit) {
                 return Err(Ending::Garbled(format!(
-                    "an answer of more than {limit} bytes"
+                    "an answer of more than {} bytes",
+                    ask.limit
                 )));
+            }
+            if exchange.is_done() {
+                idle_timeout.expect_end();
+            }
+            if ask.leaves && exchange.status == Some(200) {
+                return Err(Ending::Left);
             }
         }
     }
@@ -290,6 +302,9 @@ impl Connection {
             idle_timeout
                 .wait(poll_fn(|cx| self.wire.tap.poll_ahead(cx)))
                 .await?;
+            if self.wire.tap.is_done() {
+                idle_timeout.expect_end();
+            }
         }
         Ok(())
     }

@@ -13,11 +13,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// only keep-alive comments hangs as well.
 const WHOLE_ANSWER: u32 = 10;
 
+/// The end of a stream follows its `[DONE]` within this.
+const END: Duration = Duration::from_secs(5);
+
 /// Watches over silence. The timer is set again only when it fires, so that an event costs none.
 pub struct IdleTimeout {
     silence: Duration,
     heard: Instant,
     end: Instant,
+    /// `[DONE]` came.
+    is_done: bool,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -29,7 +34,17 @@ impl IdleTimeout {
             silence,
             heard: now,
             end: now + silence * WHOLE_ANSWER,
+            is_done: false,
             timer,
+        }
+    }
+
+    /// Nothing but the end is to come.
+    pub fn expect_end(&mut self) {
+        if !self.is_done {
+            self.is_done = true;
+            self.end = self.end.min(Instant::now() + END.min(self.silence));
+            self.timer.as_mut().reset(self.end);
         }
     }
 
@@ -60,7 +75,9 @@ impl IdleTimeout {
     }
 
     fn timed_out(&self, now: Instant) -> Ending {
-        if self.end <= now {
+        if self.is_done {
+            Ending::Silent("the stream did not end after [DONE]".to_owned())
+        } else if self.end <= now {
             let whole = self.silence * WHOLE_ANSWER;
             Ending::Silent(format!("no end of the answer within {whole:?}"))
         } else {

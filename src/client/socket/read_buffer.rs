@@ -37,6 +37,11 @@ impl Ahead {
         self.reads.is_empty()
     }
 
+    /// All that was read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Whether there is room, and something to come.
     pub fn wants_more(&self) -> bool {
         self.bytes.len() < MOST && self.failed.is_none()

@@ -21,6 +21,7 @@ use super::records::Records;
 use super::rhythm::Rhythm;
 use super::stamps::{self, Arrival};
 use crate::SessionClock;
+use crate::response::exchange::is_done;
 use crate::response::sse;
 use crate::threads::gauges::Gauges;
 use hyper::rt::ReadBufCursor;
@@ -118,6 +119,11 @@ impl Tap {
     pub fn can_read_ahead(&self) -> bool {
         let state = self.state();
         state.flushed && state.framing.is_open() && state.ahead.wants_more()
+    }
+
+    /// What was read ahead so far said that nothing more comes.
+    pub fn is_done(&self) -> bool {
+        is_done(self.state().ahead.bytes())
     }
 
     /// One read or more that hyper is to see later. A failure, and the connection's end, are kept for hyper

@@ -7,6 +7,13 @@
 //! An answer alone is whole; of the others every second one is streamed. Every second prompt ends as the one before
 //! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state.
 //!
+//! A workload may add three conditions:
+//!
+//! - sampled: of the answers alone again every second one comes from the sampler, which is left one token;
+//! - stopped: the known prompts once more, each up to the first of some strings;
+//! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts are then
+//!   answered alone, from what the cache kept of them.
+//!
 //! Refuses to know: sockets, what the answers say.
 
 use super::prompt::SentPrompt;
@@ -19,6 +26,10 @@ use verdict::record::{Condition, Phase, Setting};
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
 
+/// Tokens by which the prompts of later passes are shorter: of a length that is three over whole pages of a cache they fill
+/// them, are one over, and lack one.
+const SHORTER: [u32; 4] = [0, 3, 2, 4];
+
 /// All waves of the workload `id`.
 pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed) -> Vec<Wave> {
     let mut writer = Writer {
@@ -27,6 +38,7 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
         answers,
         seed,
         next: 0,
+        left: Vec::new(),
     };
     let mut waves = Vec::new();
     for pass in 0..answers.passes {
@@ -38,6 +50,7 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
                 &[
                     Condition::Alone,
                     Condition::Cached,
+                    Condition::Stopped,
                     Condition::CachedBatch,
                     Condition::CachedPrefill,
                 ][..],
@@ -45,8 +58,12 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
             (batched, &[Condition::Batch, Condition::Alone]),
             (prefilled, &[Condition::Prefill, Condition::Alone]),
         ] {
-            let wave = |condition| writer.wave(group, condition, pass);
-            waves.extend(conditions.iter().copied().map(wave));
+            let wanted = |condition: &&Condition| {
+                **condition != Condition::Stopped || answers.conditions.contains(condition)
+            };
+            for condition in conditions.iter().filter(wanted) {
+                waves.push(writer.wave(group, *condition, pass));
+            }
         }
     }
     waves
@@ -59,6 +76,8 @@ struct Writer<'a> {
     seed: PromptSeed,
     /// Index of the next request.
     next: u32,
+    /// Prompts that were left beside new ones.
+    left: Vec<u32>,
 }
 
 impl Writer<'_> {
@@ -68,17 +87,26 @@ impl Writer<'_> {
         for place in 0..self.answers.prompts {
             requests.push(self.prompt(group + place, condition, pass, place));
             if matches!(condition, Condition::Prefill | Condition::CachedPrefill) {
-                requests.push(self.beside());
+                requests.push(self.beside(condition, pass, place));
             }
         }
+        if condition == Condition::Alone {
+            let left = std::mem::take(&mut self.left).into_iter();
+            requests.extend(left.map(|number| self.again(number, pass)));
+        }
         let slots = match condition {
-            Condition::Alone | Condition::Cached => 1,
+            Condition::Alone | Condition::Cached | Condition::Stopped => 1,
             _ => self.answers.batch,
         };
         Wave::new(requests, Pace::Slots(slots))
     }
 
     fn prompt(&mut self, number: u32, condition: Condition, pass: u32, place: u32) -> Planned {
+        let is_odd = !place.is_multiple_of(2);
+        let condition = match condition {
+            Condition::Cached if is_odd && self.has(Condition::Sampled) => Condition::Sampled,
+            condition => condition,
+        };
         let label = Label {
             case: Some(format!("p{number}")),
             setting: Some(Setting::Answer { condition, pass }),
@@ -86,27 +114,56 @@ impl Writer<'_> {
         };
         let output = Output {
             tokens: self.answers.output_tokens,
-            streamed: condition != Condition::Alone && place.is_multiple_of(2),
-            logprobs: self.answers.top_k,
+            streamed: condition != Condition::Alone && !is_odd,
+            // Engines differ in which tokens they list of a stop string.
+            logprobs: (self.answers.logprobs.top_k).filter(|_| condition != Condition::Stopped),
+            condition: Some(condition),
         };
         // Every second prompt ends as the one before.
         let other = number - number % 2;
-        let tokens = self.answers.prompt_tokens;
+        let shorter = SHORTER[pass as usize % SHORTER.len()];
+        let tokens = (self.answers.prompt_tokens.saturating_sub(shorter)).max(1);
         let said =
             SentPrompt::ending_as(self.endpoint, self.id, self.seed, (number, other), tokens);
         prompted(self.endpoint, said, label, output)
     }
 
     /// A prompt that is prefilled. Its answer is as long as the others', so that a mixed-up one is no count's fault.
-    fn beside(&mut self) -> Planned {
-        let label = Label::of(self.take(), Phase::Warmup);
-        let said = self.said(BESIDE + label.index, self.answers.beside_tokens);
-        prompted(
-            self.endpoint,
-            said,
-            label,
-            Output::streamed(self.answers.output_tokens),
-        )
+    fn beside(&mut self, condition: Condition, pass: u32, place: u32) -> Planned {
+        let mut label = Label::of(self.take(), Phase::Warmup);
+        let number = BESIDE + label.index;
+        let is_left = self.has(Condition::Left) && !place.is_multiple_of(2);
+        let under = is_left.then_some(Condition::Left);
+        label.setting = under.map(|condition| Setting::Answer { condition, pass });
+        if is_left && condition == Condition::Prefill {
+            self.left.push(number);
+        }
+        let output = Output {
+            condition: under,
+            ..Output::streamed(self.answers.output_tokens)
+        };
+        let said = self.said(number, self.answers.beside_tokens);
+        prompted(self.endpoint, said, label, output)
+    }
+
+    /// A prompt that was left, to its end.
+    fn again(&mut self, number: u32, pass: u32) -> Planned {
+        let condition = Condition::Alone;
+        let label = Label {
+            case: Some(format!("left-{}", number - BESIDE)),
+            setting: Some(Setting::Answer { condition, pass }),
+            ..Label::of(self.take(), Phase::Measured)
+        };
+        let output = Output {
+            logprobs: self.answers.logprobs.top_k,
+            ..Output::whole(self.answers.output_tokens)
+        };
+        let said = self.said(number, self.answers.beside_tokens);
+        prompted(self.endpoint, said, label, output)
+    }
+
+    fn has(&self, condition: Condition) -> bool {
+        self.answers.conditions.contains(&condition)
     }
 
     fn said(&self, number: u32, tokens: u32) -> SentPrompt {

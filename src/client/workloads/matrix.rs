@@ -117,9 +117,9 @@ impl Writer<'_> {
             };
             let tokens = self.matrix.output_tokens;
             let output = |tokens| Output {
-                tokens,
                 streamed: cell.streamed,
-                logprobs: None,
+                logprobs: self.matrix.logprobs.top_k,
+                ..Output::whole(tokens)
             };
             let primer = match cell.cache {
                 CacheState::Cold => None,

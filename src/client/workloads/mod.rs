@@ -25,7 +25,7 @@ use verdict::plan::{
     FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, TextPrompt,
     Texts,
 };
-use verdict::record::Phase;
+use verdict::record::{Condition, Phase};
 
 /// All requests of a steady workload, warm-up first.
 pub fn steady(endpoint: &Endpoint, id: &str, steady: &Steady, seed: PromptSeed) -> Wave {
@@ -96,9 +96,8 @@ pub fn completion(
 ) -> Planned {
     let prompt = SentPrompt::new(endpoint, id, seed, label.index, shape.prompt_tokens);
     let output = Output {
-        tokens: shape.output_tokens,
         streamed: shape.streamed,
-        logprobs: None,
+        ..Output::whole(shape.output_tokens)
     };
     prompted(endpoint, prompt, label, output)
 }
@@ -110,14 +109,40 @@ pub struct Output {
     pub streamed: bool,
     /// Log-probabilities of so many best tokens.
     pub logprobs: Option<u32>,
+    /// An answer that is sampled, stopped or left is asked for in its own way.
+    pub condition: Option<Condition>,
 }
 
 impl Output {
-    pub fn streamed(tokens: u32) -> Self {
+    pub fn whole(tokens: u32) -> Self {
         Self {
             tokens,
-            streamed: true,
+            streamed: false,
             logprobs: None,
+            condition: None,
+        }
+    }
+
+    pub fn streamed(tokens: u32) -> Self {
+        Self {
+            streamed: true,
+            ..Self::whole(tokens)
+        }
+    }
+
+    fn is_stopped(self) -> bool {
+        self.condition == Some(Condition::Stopped)
+    }
+
+    fn is_left(self) -> bool {
+        self.condition == Some(Condition::Left)
+    }
+
+    /// The same request, which its client leaves if the condition says so.
+    fn left(self, ask: Ask) -> Ask {
+        Ask {
+            leaves: self.is_left(),
+            ..ask
         }
     }
 }
@@ -133,7 +158,7 @@ pub fn prompted(endpoint: &Endpoint, said: SentPrompt, label: Label, output: Out
         }
         SentPrompt::Text { text, unfit } => (Prompt::Text(text), None, *unfit),
     };
-    let (asked, expect) = length_of(endpoint, output.tokens);
+    let (asked, expect) = length_of(endpoint, output);
     let request = Completion {
         model: &endpoint.model,
         prompt,
@@ -148,17 +173,16 @@ pub fn prompted(endpoint: &Endpoint, said: SentPrompt, label: Label, output: Out
             prompt: counted,
             unfit,
             logprobs: output.logprobs.is_some(),
-            keep_text: true,
             ..expect
         },
-        ask: Ask::post(COMPLETIONS, body(endpoint, &request)),
+        ask: output.left(Ask::post(COMPLETIONS, body(endpoint, &request))),
         label,
     }
 }
 
 /// A conversation that is to be answered, over the chat route; `output`'s log-probabilities are not asked for.
 pub fn chat(endpoint: &Endpoint, messages: &[Message], label: Label, output: Output) -> Planned {
-    let (length, expect) = length_of(endpoint, output.tokens);
+    let (length, expect) = length_of(endpoint, output);
     let request = Chat {
         model: &endpoint.model,
         messages,
@@ -169,25 +193,33 @@ pub fn chat(endpoint: &Endpoint, messages: &[Message], label: Label, output: Out
         label,
         expect: Expect {
             streamed: output.streamed,
-            keep_text: true,
             ..expect
         },
-        ask: Ask::post(CHAT, body(endpoint, &request)),
+        ask: output.left(Ask::post(CHAT, body(endpoint, &request))),
     }
 }
 
 fn mode(endpoint: &Endpoint, output: Output) -> Mode {
-    if output.streamed {
-        stream(endpoint)
-    } else {
-        Mode::WHOLE
+    let mode = match output.streamed {
+        true => stream(endpoint),
+        false => Mode::WHOLE,
+    };
+    match output.condition {
+        Some(Condition::Sampled) => mode.sampled(),
+        Some(Condition::Stopped) => mode.stopped(),
+        _ => mode,
     }
 }
 
 /// How an output length is asked for, and what is expected of it: exactly that, or no more.
-fn length_of(endpoint: &Endpoint, tokens: u32) -> (Length, Expect) {
+fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
+    let tokens = output.tokens;
     let (mut forced, mut most) = (None, None);
-    let length = if endpoint.forces_length {
+    let length = if output.is_stopped() {
+        // It may end by itself too. A least length would hold back the stop strings (vLLM).
+        most = Some(tokens);
+        Length::at_most(tokens)
+    } else if endpoint.forces_length {
         forced = Some(tokens);
         Length::exactly(tokens)
     } else {
@@ -197,6 +229,9 @@ fn length_of(endpoint: &Endpoint, tokens: u32) -> (Length, Expect) {
     let expect = Expect {
         forced,
         most,
+        stopped: output.is_stopped(),
+        // How much of it came is chance.
+        keep_text: !output.is_left(),
         ..Expect::default()
     };
     (length, expect)

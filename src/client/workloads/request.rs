@@ -1,7 +1,7 @@
 //! The requests' JSON, as OpenAI's API defines it, with the two extensions that force a length.
 //!
 //! `ignore_eos` and `min_tokens` (vLLM, SGLang, llama.cpp and we know them) are sent only where the
-//! output's length is forced. Everything is greedy: temperature 0.
+//! output's length is forced. Everything is greedy: temperature 0, or the one token that `top_p` leaves.
 //!
 //! Refuses to know: answers, sockets. Nothing here is shared with our server, so that a mistake on
 //! one side cannot hide on the other.
@@ -10,6 +10,7 @@ use crate::Endpoint;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
+use verdict::record::STOPS;
 
 /// `POST /v1/completions`.
 #[derive(Debug, Serialize)]
@@ -99,10 +100,22 @@ impl Length {
     }
 }
 
+/// `top_p` that leaves the best token alone: its share of the probability is greater.
+const BEST_ALONE: f32 = 1e-6;
+
+/// Seed of what is sampled.
+const SEED: u32 = 7;
+
 /// Streamed or whole, and greedy.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Mode {
     temperature: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u32>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'static [&'static str],
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -128,6 +141,9 @@ struct StreamOptions {
 impl Mode {
     pub const WHOLE: Self = Self {
         temperature: 0.0,
+        top_p: None,
+        seed: None,
+        stop: &[],
         stream: false,
         stream_options: None,
         return_token_ids: false,
@@ -135,12 +151,30 @@ impl Mode {
 
     pub fn streamed(extras: Extras) -> Self {
         Self {
-            temperature: 0.0,
             stream: true,
             stream_options: extras.usage.then_some(StreamOptions {
                 include_usage: true,
             }),
             return_token_ids: extras.token_ids,
+            ..Self::WHOLE
+        }
+    }
+
+    /// The same by the sampler, which is left no choice.
+    pub fn sampled(self) -> Self {
+        Self {
+            temperature: 1.0,
+            top_p: Some(BEST_ALONE),
+            seed: Some(SEED),
+            ..self
+        }
+    }
+
+    /// The same up to the first of [`STOPS`].
+    pub fn stopped(self) -> Self {
+        Self {
+            stop: &STOPS,
+            ..self
         }
     }
 }
@@ -193,6 +227,30 @@ mod tests {
             r#"{"model":"m","prompt":[3,4],"max_tokens":64,"min_tokens":64,"ignore_eos":true,"#
                 .to_owned()
                 + r#""temperature":0.0,"stream":true,"stream_options":{"include_usage":true}}"#
+        );
+    }
+
+    #[test]
+    fn the_sampler_is_left_one_token_and_an_answer_its_stop_strings() {
+        let of = |mode| {
+            text(&json(&Completion {
+                model: "m",
+                prompt: Prompt::Text("a"),
+                length: Length::through_eos(4),
+                mode,
+                logprobs: None,
+                echo: false,
+            }))
+            .to_owned()
+        };
+        let begin = r#"{"model":"m","prompt":"a","max_tokens":4,"ignore_eos":true,"temperature":"#;
+        assert_eq!(
+            of(Mode::WHOLE.sampled()),
+            begin.to_owned() + r#"1.0,"top_p":0.000001,"seed":7,"stream":false}"#
+        );
+        assert_eq!(
+            of(Mode::WHOLE.stopped()),
+            begin.to_owned() + r#"0.0,"stop":["e ","s ",", ","\n"],"stream":false}"#
         );
     }
 

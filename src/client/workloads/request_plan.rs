@@ -184,6 +184,8 @@ pub struct Expect {
     pub unfit: Option<(u32, u32)>,
     /// The prompt is echoed with its log-probabilities; nothing need be generated.
     pub echoed: bool,
+    /// Strings may end the answer before its first token.
+    pub stopped: bool,
     pub logprobs: bool,
     pub keep_text: bool,
 }
@@ -195,6 +197,7 @@ impl Ask {
             path: route.to_owned(),
             body: json,
             limit: MAX_BODY,
+            leaves: false,
         }
     }
 }

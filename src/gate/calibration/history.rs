@@ -102,10 +102,10 @@ fn verdict(check: &Check, test: &Test, blocks: &[(f64, f64)]) -> Option<Verdict>
             break;
         }
         let estimate = stats::welch(&head[..n], &base[..n]).ok()?;
-        if estimate.p_greater(test.margin.ln_1p()) <= look.fail {
+        if estimate.p_greater(test.direction.loss(test.margin)) <= look.fail {
             return Some(Verdict::Fail);
         }
-        if estimate.p_less(test.ceiling.ln_1p()) <= look.pass {
+        if estimate.p_less(test.direction.loss(test.ceiling)) <= look.pass {
             return Some(Verdict::Pass);
         }
     }

@@ -3,6 +3,7 @@
 
 use verdict::judge::{Budgets, on_test_scale};
 use verdict::plan::{Check, Design, Rule};
+use verdict::record::Direction;
 use verdict::stats::{self, Spread};
 
 /// The most blocks that a profile may name.
@@ -14,6 +15,7 @@ pub struct Test {
     /// Fractions.
     pub margin: f64,
     pub ceiling: f64,
+    pub direction: Direction,
     /// Launches an arm below which the judge makes no test.
     least: u32,
     /// Rising.
@@ -60,6 +62,7 @@ pub fn test_of(check: &Check, design: &Design, checks: u32, is_calibrated: bool)
     Some(Test {
         margin,
         ceiling,
+        direction: check.metric.direction(),
         least: budgets.least,
         looks: looks.collect(),
     })
@@ -70,13 +73,17 @@ impl Test {
     /// logarithms). A fraction; `None` without variance, and where so few launches cannot fail.
     pub fn smallest_effect(&self, spread: Spread, look: &LookLevels, power: f64) -> Option<f64> {
         let beyond = stats::detectable(spread, look.blocks, look.fail, power)?;
-        let effect = (self.margin.ln_1p() + beyond).exp_m1();
+        let effect = self
+            .direction
+            .change(self.direction.loss(self.margin) + beyond);
         effect.is_finite().then_some(effect)
     }
 
     /// Blocks after which an unchanged head is shown to be below the ceiling with chance `power`.
     pub fn blocks_to_pass(&self, spread: Spread, power: f64) -> Option<u32> {
-        self.blocks_at(|look| values_needed(self.ceiling.ln_1p(), spread, look.pass, power))
+        self.blocks_at(|look| {
+            values_needed(self.direction.loss(self.ceiling), spread, look.pass, power)
+        })
     }
 
     /// Blocks after which a look finds a change of `effect` with chance `power`.
@@ -84,7 +91,7 @@ impl Test {
         if effect <= self.margin {
             return Wanted::WithinMargin;
         }
-        let distance = effect.ln_1p() - self.margin.ln_1p();
+        let distance = self.direction.loss(effect) - self.direction.loss(self.margin);
         match self.blocks_at(|look| values_needed(distance, spread, look.fail, power)) {
             Some(blocks) => Wanted::Blocks(blocks),
             None => Wanted::TooMany,

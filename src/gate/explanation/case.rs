@@ -171,7 +171,7 @@ impl<'a> Case<'a> {
                 let base = judged.base?;
                 let worst = match self.check.metric.direction() {
                     Direction::LowerIsBetter => base * (1.0 + margin),
-                    Direction::HigherIsBetter => base / (1.0 + margin),
+                    Direction::HigherIsBetter => base * (1.0 - margin),
                 };
                 (worst, "margin")
             }

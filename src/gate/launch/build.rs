@@ -20,7 +20,7 @@ pub enum BuildError {
     #[error("cannot wait for the build")]
     Wait(#[source] io::Error),
     #[error(
-        "the build of {what} failed ({status}): see `command` of [engine.build]. Its log, {}, ends:{}",
+        "the build of {what} failed ({status}): see `command` of [engine.build]. From its log, {}:{}",
         log.display(),
         log::indented(log_tail)
     )]
@@ -133,7 +133,7 @@ impl Job<'_> {
         let ended = process.wait(self.build.timeout).await;
         // Whatever the build left behind ends here, also after a success.
         process.stop().await.map_err(BuildError::End)?;
-        let log_tail = || log::tail(self.log);
+        let log_tail = || log::of_build(self.log);
         match ended.map_err(BuildError::Wait)? {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(BuildError::Failed {

@@ -13,11 +13,6 @@ pub fn tail(path: &Path) -> String {
     let text = read_end(path).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(TAIL_LINES);
-    let clean = |line: &&str| -> String {
-        line.chars()
-            .filter(|c| !c.is_control() || *c == '\t')
-            .collect()
-    };
     lines[from..]
         .iter()
         .map(clean)
@@ -25,15 +20,36 @@ pub fn tail(path: &Path) -> String {
         .join("\n")
 }
 
+/// The same of a build, whose first error may stand far above: from its line on, and the last lines. Compilers begin the line
+/// with the word, or put it after the place.
+pub fn of_build(path: &Path) -> String {
+    let text = read_end(path).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let is_error = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        line.trim_start().starts_with("error") || line.contains(" error:")
+    };
+    let last = lines.len().saturating_sub(TAIL_LINES);
+    match lines.iter().position(is_error) {
+        Some(first) if first < last => {
+            let begin = &lines[first..lines.len().min(first + TAIL_LINES / 2)];
+            let end = &lines[lines.len() - TAIL_LINES / 2..];
+            let all = begin.iter().chain(&["…"]).chain(end);
+            all.map(clean).collect::<Vec<_>>().join("\n")
+        }
+        _ => tail(path),
+    }
+}
+
+fn clean(line: &&str) -> String {
+    let kept = line.chars().filter(|c| !c.is_control() || *c == '\t');
+    kept.collect()
+}
+
 /// A child's text for an error or a terminal: each line behind a mark, so that none begins with what a reader of
 /// the output acts on, such as a workflow command of GitHub's (`::error::`).
 pub fn indented(text: &str) -> String {
-    let clean = |line: &str| {
-        line.chars()
-            .filter(|c| !c.is_control() || *c == '\t')
-            .collect::<String>()
-    };
-    let lines = text.lines().map(|line| format!("\n  | {}", clean(line)));
+    let lines = text.lines().map(|line| format!("\n  | {}", clean(&line)));
     lines.collect()
 }
 
@@ -65,5 +81,22 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             assert_eq!(tail(&path), expect);
         }
+    }
+
+    #[test]
+    fn the_first_error_of_a_build_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let noise = |n: usize| "warning: more\n".repeat(n);
+        for error in ["error[E0425]: no `x`", "a.cu(7): error: no `x`"] {
+            let text = format!("{}{error}\n{}last\n", noise(9), noise(40));
+            std::fs::write(&path, text).unwrap();
+            let shown = of_build(&path);
+            let lines: Vec<&str> = shown.lines().collect();
+            assert_eq!((lines[0], lines[20], lines.len()), (error, "last", 21));
+        }
+        // Near the end nothing is left out.
+        std::fs::write(&path, "error: one\nlast\n").unwrap();
+        assert_eq!(of_build(&path), "error: one\nlast");
     }
 }

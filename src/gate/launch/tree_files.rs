@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// Python's folder of compiled modules, which it reads in place of the sources.
 const PYTHON_CACHE: &str = "__pycache__";
-/// Files that are watched at most: all processes of a user share a limit, and editors use much of it.
-const MOST_WATCHED: usize = 4_096;
+/// Files that are watched at most. All processes of a user share the kernel's own limit, and editors use much of it.
+const MOST_WATCHED: usize = 65_536;
 /// Files that [`TreeFiles::read`] names at most.
 const MOST: usize = 100;
 

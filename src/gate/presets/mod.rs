@@ -71,7 +71,7 @@ pub const ALL: [Preset<'static>; 8] = [
         build: None,
         tells_cached: true,
         chats: true,
-        tells_logprobs: false,
+        tells_logprobs: true,
         takes_hub_models: true,
     },
     Preset {

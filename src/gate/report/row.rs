@@ -1,9 +1,7 @@
 //! A check as a row of a table: the same words, digits and order in the terminal, the comment, Markdown and HTML.
 
 use super::numbers::{self, bare, percent, uncut};
-use verdict::record::{
-    CheckVerdict, Direction, Facts, GateVerdict, MetricKind, Rule, RunVerdict, Unit, Verdict,
-};
+use verdict::record::{CheckVerdict, Facts, GateVerdict, Rule, RunVerdict, Unit, Verdict};
 
 /// A row's cells, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,25 +94,17 @@ fn passes(check: &CheckVerdict) -> String {
     }
 }
 
-/// Margin and ceiling of a comparison as shares of base's value: a rate that falls to 1 / (1 + m) of base's has lost the margin
-/// m (docs/verdict.md), which is a change of m / (1 + m). Where launches are all alike there is no ceiling, and both are the
-/// margin. `None`: another rule.
+/// Margin and ceiling of a comparison as shares of base's value. Where launches are all alike there is no ceiling, and both are
+/// the margin. `None`: another rule.
 pub fn limits(check: &CheckVerdict) -> Option<(f64, f64)> {
     let Rule::Regression { margin, ceiling } = check.rule else {
         return None;
-    };
-    let is_rate = check.metric.direction() == Direction::HigherIsBetter
-        && check.metric.kind() != MetricKind::Share;
-    let change = |limit: f64| match is_rate {
-        // To a hundredth of a percent.
-        true => (limit / (1.0 + limit) * 1e4).round() / 1e4,
-        false => limit,
     };
     let ceiling = match check.reason.facts {
         Facts::Exact { .. } => margin,
         _ => ceiling,
     };
-    Some((change(margin), change(ceiling)))
+    Some((margin, ceiling))
 }
 
 /// What is allowed, as it stands in a sentence: `1 %`, `20 ms`.

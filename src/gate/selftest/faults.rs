@@ -200,7 +200,7 @@ pub const FAULTS: [Fault; 14] = [
         plant: Plant::Proxy(&["usage-add=3"]),
         gates: &[],
         caught_by: &["decode/tpot"],
-        verdict: Verdict::Invalid,
+        verdict: Verdict::Fail,
         also: &[
             "answers/tokens",
             "decode/mean",

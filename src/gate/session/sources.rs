@@ -168,10 +168,10 @@ async fn arms_from_sources(
     let arms = arms.with_subjects(commits.repository.as_ref());
     if arms.is_one_engine() {
         return Err(Error::Usage(
-            "nothing would be compared: head and base are different sources, and their artifacts are equal to the \
-             byte, so the change does not reach what engine.build.artifact names. Let it name all that the engine \
-             is started from, leave out gate runs for such changes, or measure this one build against itself \
-             (--same-build)"
+            "nothing would be compared: base and head built the same program, equal to the byte. If the change only \
+             touches comments, tests or documents, there is nothing to measure (`--same-build` measures this one \
+             program against itself). If the engine should differ, engine.build.artifact in gates/gate.toml does not \
+             name all that it is started from"
                 .into(),
         ));
     }

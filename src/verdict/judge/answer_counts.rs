@@ -21,6 +21,9 @@ pub struct AnswerCounts {
     pub blank: u64,
     /// Those that are one token over and over.
     pub repeated: u64,
+    /// Streams, and those of them that ended without `[DONE]`.
+    pub streams: u64,
+    pub no_done: u64,
     /// Streams that do not tell the tokens of their first event, and those of them with unusually many
     /// tokens an event.
     untold: u64,
@@ -43,6 +46,8 @@ impl AnswerCounts {
                 self.ended_tokens += u64::from(tokens.unwrap_or(0));
             }
             self.repeated += u64::from(sample.tokens.repeats);
+            self.streams += u64::from(sample.streamed);
+            self.no_done += u64::from(sample.stamps.no_done);
             if let Some(factor) = untold(sample) {
                 self.untold += 1;
                 self.untold_bursts += u64::from(factor > USUAL_TOKENS_AN_EVENT);
@@ -61,6 +66,8 @@ impl AnswerCounts {
         self.ended_tokens += other.ended_tokens;
         self.blank += other.blank;
         self.repeated += other.repeated;
+        self.streams += other.streams;
+        self.no_done += other.no_done;
         self.untold += other.untold;
         self.untold_bursts += other.untold_bursts;
     }

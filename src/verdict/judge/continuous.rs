@@ -88,7 +88,8 @@ fn regression(
     if let Some(assessment) = too_few(view, head.min(base)) {
         return assessment;
     }
-    let (m, c) = (margin.ln_1p(), ceiling.ln_1p());
+    let direction = view.case.check.metric.direction();
+    let (m, c) = (direction.loss(margin), direction.loss(ceiling));
     let Look {
         estimate,
         mut figures,
@@ -104,7 +105,6 @@ fn regression(
         }
         Err(degenerate) => return no_t(figures, degenerate),
     };
-    let direction = view.case.check.metric.direction();
     let is_worse = is_worse(&figures, margin, direction);
     if view.scope.is_look {
         let loss = loss(&e, direction);
@@ -147,8 +147,7 @@ fn regression(
     Assessment::new(figures, Finding::Tested(tested))
 }
 
-/// The estimate with its sign turned so that more is worse: a rate that falls to 1 / (1 + margin) of the
-/// base's has lost as much as a time that rises by the margin.
+/// The estimate with its sign turned so that more is worse.
 fn loss(change: &Estimate, direction: Direction) -> Estimate {
     match direction {
         Direction::LowerIsBetter => *change,
@@ -271,7 +270,12 @@ fn look(view: &View<'_, '_>, scale: Scale, margin: f64, mut figures: Figures) ->
     let (low, high) = e.interval(1.0 - 2.0 * level);
     figures.change = Some(e.est.exp_m1());
     figures.interval = Some((low.exp_m1(), high.exp_m1()));
-    figures.smallest_effect = smallest_effect(budgets, view.scope.looked, (e.se, e.df), margin);
+    figures.smallest_effect = smallest_effect(
+        budgets,
+        view.scope.looked,
+        (e.se, e.df),
+        (margin, view.case.check.metric.direction()),
+    );
     if view.comparison == Comparison::SameBuild {
         figures.remarks.push(Remark::SameBuild);
     }
@@ -286,11 +290,11 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// Whether the repeated interval lies beyond the margin. For a rate that is a fall to 1 / (1 + margin).
+/// Whether the repeated interval lies beyond the margin.
 fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => low > margin,
-        Direction::HigherIsBetter => high.ln_1p() < -margin.ln_1p(),
+        Direction::HigherIsBetter => high < -margin,
     })
 }
 
@@ -324,7 +328,7 @@ mod tests {
     use super::{Direction, Figures, is_worse};
 
     #[test]
-    fn a_rate_is_beyond_the_margin_where_it_falls_by_more_than_its_inverse() {
+    fn a_rate_is_beyond_the_margin_where_it_falls_by_more() {
         let of = |direction, interval| {
             let figures = Figures {
                 interval: Some(interval),
@@ -332,9 +336,8 @@ mod tests {
             };
             is_worse(&figures, 0.2, direction)
         };
-        // 1 / 1.2 is a fall of 16.7 %.
-        assert!(of(Direction::HigherIsBetter, (-0.182, -0.178)));
-        assert!(!of(Direction::HigherIsBetter, (-0.182, -0.16)));
+        assert!(of(Direction::HigherIsBetter, (-0.22, -0.21)));
+        assert!(!of(Direction::HigherIsBetter, (-0.22, -0.19)));
         assert!(of(Direction::LowerIsBetter, (0.21, 0.22)));
         assert!(!of(Direction::LowerIsBetter, (0.19, 0.22)));
     }

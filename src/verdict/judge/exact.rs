@@ -71,11 +71,10 @@ fn compare(
     figures.change = change;
     figures.interval = change.map(|c| (c, c));
     // The product and not the quotient, so that exactly the margin is within it.
-    let beyond = |from: f64, to: f64| to > from * (1.0 + margin);
+    let (rise, fall) = (base * (1.0 + margin), base * (1.0 - margin));
     let (is_worse, is_better) = match check.metric.direction() {
-        Direction::LowerIsBetter => (beyond(base, head), change.is_some_and(|c| c < -margin)),
-        // What falls to 1 / (1 + margin) has lost as much as what rises by the margin, as for times.
-        Direction::HigherIsBetter => (beyond(head, base), change.is_none_or(|c| c > margin)),
+        Direction::LowerIsBetter => (head > rise, head < fall),
+        Direction::HigherIsBetter => (head < fall, head > rise),
     };
     if is_better && !is_worse {
         figures.remarks.push(Remark::Better { is_exact: true });

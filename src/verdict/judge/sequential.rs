@@ -4,7 +4,7 @@ use super::assessment::Figures;
 use super::error_budget::Budgets;
 use super::session::Scope;
 use super::view::View;
-use crate::record::Advice;
+use crate::record::{Advice, Direction};
 use crate::stats::{self, Degenerate, Estimate};
 
 /// Error of the repeated interval over all looks.
@@ -94,10 +94,11 @@ impl PastLooks {
             e.se * (n as f64 / at_cap).sqrt(),
             known + arms * (at_cap - 1.0),
         );
-        let Some(effect) = smallest_effect(budgets, last, (se, df), m) else {
+        let direction = view.case.check.metric.direction();
+        let Some(effect) = smallest_effect(budgets, last, (se, df), (m, direction)) else {
             return;
         };
-        self.too_noisy = too_noisy(Some(cap), effect, c.exp_m1());
+        self.too_noisy = too_noisy(Some(cap), effect, direction.change(c));
     }
 
     /// What the first look foretold, where that is no good.
@@ -136,10 +137,10 @@ pub fn smallest_effect(
     budgets: &Budgets,
     blocks: u32,
     (se, df): (f64, f64),
-    margin: f64,
+    (margin, direction): (f64, Direction),
 ) -> Option<f64> {
     let level = budgets.fail.level(budgets.alpha, blocks);
     let alpha = stats::t_quantile(1.0 - level, df)?;
     let power = stats::t_quantile(POWER, df)?;
-    Some((margin + (alpha + power) * se).exp_m1())
+    Some(direction.change(margin + (alpha + power) * se))
 }

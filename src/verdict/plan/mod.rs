@@ -21,10 +21,10 @@ pub use gates::trace::{TraceLine, TurnLine, conversations, entries as trace_entr
 pub use model::{
     Answers, Arrivals, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
     CalibrationConfig, Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries,
-    FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Matrix, Mixed, Named,
-    Part, Plan, Plausible, PromptBlocks, RequestBounds, Rule, SandboxSetting, Session, Shape, Slo,
-    Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase, TextPrompt, Texts,
-    Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload, WorkloadKind,
+    FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Logprobs, Matrix, Mixed,
+    Named, Part, Plan, Plausible, PromptBlocks, RequestBounds, Rule, SandboxSetting, Session,
+    Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase,
+    TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload, WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

@@ -449,7 +449,7 @@ fn artifact_without_build(source: Source<'_>, gate: &Gate, engine: &Engine) -> O
 
 /// Log-probabilities of a chat have another form, which is not asked for.
 fn scores_of_a_chat(source: Source<'_>, gate: &Gate, engine: &Engine) -> Option<Diagnostic> {
-    let asks = |workload: &Workload| matches!(&workload.kind, WorkloadKind::Answers(answers) if answers.top_k.is_some());
+    let asks = |workload: &Workload| workload.kind.logprobs().top_k.is_some();
     let workload = gate
         .workloads
         .iter()

@@ -242,6 +242,16 @@ impl Direction {
             Self::HigherIsBetter => -1.0,
         }
     }
+
+    /// A change for the worse by a share of base, on the scale of logarithms: ln(1 + c) of what rises, −ln(1 − c) of what falls.
+    pub fn loss(self, change: f64) -> f64 {
+        self.sign() * (self.sign() * change).ln_1p()
+    }
+
+    /// The share of base that such a loss is.
+    pub fn change(self, loss: f64) -> f64 {
+        self.sign() * (self.sign() * loss).exp_m1()
+    }
 }
 
 /// Units of metrics. Values are kept in exactly this unit everywhere.

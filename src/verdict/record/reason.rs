@@ -182,6 +182,11 @@ pub enum Facts {
         voids: Voids,
         only_head: bool,
     },
+    /// Head's streams that end without `[DONE]`, which base's have.
+    NoDone {
+        streams: u64,
+        all: u64,
+    },
     /// One launch breaks the rule by itself.
     Launch {
         position: u32,

@@ -129,7 +129,17 @@ pub enum Condition {
     /// Beside long prompts that are being prefilled.
     Prefill,
     CachedPrefill,
+    /// Cached, and sampled from so few tokens that only the best is left.
+    Sampled,
+    /// Cached, and ended by the first of some strings.
+    Stopped,
+    /// Its client leaves once the answer begins.
+    Left,
 }
+
+/// The strings of [`Condition::Stopped`]: many texts have one, and most tokenizers spread the first three over two tokens.
+/// OpenAI's API takes four.
+pub const STOPS: [&str; 4] = ["e ", "s ", ", ", "\n"];
 
 impl Condition {
     /// The words of reports.
@@ -141,6 +151,9 @@ impl Condition {
             Self::CachedBatch => "cached, in a batch",
             Self::Prefill => "beside a prefill",
             Self::CachedPrefill => "cached, beside a prefill",
+            Self::Sampled => "cached, sampled",
+            Self::Stopped => "cached, with stop strings",
+            Self::Left => "left by its client",
         }
     }
 }
@@ -201,6 +214,9 @@ pub struct Stamps {
     /// `[DONE]`, or the end of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<u64>,
+    /// The body of a stream ended well, and without `[DONE]`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_done: bool,
     /// Whether arrival times are the kernel's receive stamps (true) or were taken after the read.
     #[serde(default)]
     pub kernel_stamps: bool,

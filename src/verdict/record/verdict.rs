@@ -1,6 +1,6 @@
 //! The judge's verdict: data only, formatted in `report/`.
 
-use super::{CacheState, Metric, Reason, Remark, RuleId, Statistic, Verdict};
+use super::{CacheState, Direction, Metric, Reason, Remark, RuleId, Statistic, Verdict};
 
 /// Limits are in the metric's unit; margins are fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,7 +53,13 @@ impl CheckVerdict {
     pub fn excess(&self) -> f64 {
         let excess = match (self.rule, self.interval) {
             _ if self.reason.rule == RuleId::Reliability => f64::INFINITY,
-            (Rule::Regression { margin, .. }, Some((low, _))) => low - margin,
+            (Rule::Regression { margin, .. }, Some((low, high))) => {
+                let better = match self.metric.direction() {
+                    Direction::LowerIsBetter => low,
+                    Direction::HigherIsBetter => -high,
+                };
+                better - margin
+            }
             (Rule::Ceiling { limit }, Some((low, _))) if limit > 0.0 => low / limit - 1.0,
             (Rule::Floor { limit }, Some((_, high))) if limit > 0.0 => 1.0 - high / limit,
             _ => f64::INFINITY,

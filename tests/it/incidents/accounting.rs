@@ -72,11 +72,11 @@ fn incident_05_one_side_makes_four_tokens() {
     let told = story.check();
     told.says(
         "e2e",
-        "invalid",
-        "void-samples",
-        &["finish reason stop after 4 of 48 tokens"],
+        "fail",
+        "reliability",
+        &["break the API", "finish reason stop after 4 of 48 tokens"],
     );
-    told.ends_with(4);
+    told.ends_with(1);
 
     let told = Story {
         engine: "forces_length = false",

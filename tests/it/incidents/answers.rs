@@ -44,6 +44,7 @@ output_tokens = 16
 batch = 3
 beside_tokens = 128
 passes = 1
+conditions = ["sampled", "stopped", "left"]
 launches = 1
 {scored}
 [workload.cells]
@@ -189,6 +190,57 @@ fn one_wrong_text_for_all_in_flight_fails_on_every_engine() {
 #[test]
 fn the_cache_of_another_prompt_fails_on_every_engine() {
     fails(&["stranger=1"], &[("same", &["cached", " alone"])]);
+}
+
+#[test]
+fn a_stop_string_that_leaks_fails_on_every_engine() {
+    fails(
+        &["leaks_stop=1"],
+        &[("same", &["with stop strings", "up to a stop string"])],
+    );
+}
+
+/// Without log-probabilities a near-tie could have led there.
+#[test]
+fn what_the_sampler_makes_of_one_token_is_the_greedy_answer() {
+    for able in ENGINES {
+        let told = story(able, &[], &["samples=1"], 1);
+        let (verdict, rule) = match able.logprobs {
+            true => ("fail", "ceiling"),
+            false => ("inconclusive", "answers-differ"),
+        };
+        told.says("same", verdict, rule, &["cached, sampled"]);
+        // An engine that does not know `top_p` tells nothing.
+        let free = &["samples=2"];
+        story(able, free, free, 1).says("same", "pass", "ceiling", &[]);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_spoils_nothing() {
+    for able in ENGINES {
+        // Base's answer to a prompt that is sent once more: a near-tie without log-probabilities.
+        let told = story(able, &[], &["stale=1"], 1);
+        let (verdict, rule) = match able.logprobs {
+            true => ("fail", "ceiling"),
+            false => ("inconclusive", "answers-differ"),
+        };
+        told.says("same", verdict, rule, &["prompt left-"]);
+    }
+    let told = Story {
+        knobs: &["ttft=1", "tpot=0.5"],
+        head: &["slots=3"],
+        gate: &gates(ENGINES[0]),
+        ..Story::default()
+    }
+    .check();
+    told.says(
+        "same",
+        "fail",
+        "reliability",
+        &["status 503", "no slot is free"],
+    );
+    told.ends_with(1);
 }
 
 /// Main has the fault too: head is wrong all the same.

@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use verdict::plan::Answers;
+use verdict::plan::{Answers, Logprobs};
 use verdict::record::{Condition, Setting};
 
 pub(crate) const WORDS: [&str; 3] = ["one", "two", "three"];
@@ -16,8 +16,8 @@ pub(crate) fn answers_plan() -> Plan {
         batch: 2,
         beside_tokens: 8,
         passes: 1,
-        top_k: None,
-        near_tie_nats: None,
+        conditions: Vec::new(),
+        logprobs: Logprobs::default(),
     });
     let limit = Rule::Ceiling { limit: 0.0 };
     let same = check("same", Metric::AnswerMismatches, Statistic::Single, limit);

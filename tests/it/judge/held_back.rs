@@ -181,6 +181,17 @@ fn an_arm_that_reads_what_is_not_its_own_is_no_pass() {
         startup.tree_files.clear();
         startup.tree_unwatched = true;
         check(&session, Verdict::Inconclusive, "tree-files", &part);
+        // No launch of the arm was watched.
+        let mut blind = session.clone();
+        for launch in blind.launches.iter_mut().filter(|l| l.arm == arm) {
+            launch.startup.tree_files.clear();
+            launch.startup.tree_unwatched = true;
+        }
+        let part = format!(
+            "whether {}'s engine reads files of the working tree",
+            arm.name()
+        );
+        check(&blind, Verdict::Inconclusive, "tree-files", &part);
         // Watched, and not in all launches: by chance.
         let mut launches = session.launches.iter_mut();
         let startup = &mut launches.find(|l| l.arm == arm).unwrap().startup;

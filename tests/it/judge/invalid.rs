@@ -161,7 +161,7 @@ fn requests_that_head_left_before_base_was_launched_blame_nobody() {
     expect_invalid(
         &interleaved(vec![head]),
         "void-samples",
-        "head failed to answer: 1 × status; first: request 3 of gate/work in launch 1 of head (why), and base was not launched",
+        "head failed to answer: why (request 3 of gate/work in launch 1 of head; in all 1 × status), and base was not launched",
     );
 }
 
@@ -180,13 +180,13 @@ fn void_samples_by_who_is_to_blame() {
         &head,
         Verdict::Fail,
         "reliability",
-        "head failed to answer: 1 × cut-stream; first: request 3 of gate/work in launch 1 of head (why); base answered all requests in 1 launch",
+        "head failed to answer: why (request 3 of gate/work in launch 1 of head; in all 1 × cut-stream); base answered all requests in 1 launch",
     );
     assert_eq!(got.decision, Decision::Stop);
     expect_invalid(
         &voided(&Arm::BOTH, VoidRule::Status),
         "void-samples",
-        "both arms failed to answer: 2 × status",
+        "both arms failed to answer: why (request 3 of gate/work in launch 0 of base; in all 2 × status)",
     );
     expect_invalid(
         &voided(&[Arm::Base], VoidRule::Status),
@@ -196,8 +196,74 @@ fn void_samples_by_who_is_to_blame() {
     expect_invalid(
         &voided(&[Arm::Head], VoidRule::TokenCounts),
         "void-samples",
-        "1 × token-counts; first: request 3",
+        "request 3 of gate/work in launch 1 of head; in all 1 × token-counts",
     );
+}
+
+/// Most answers of head alone break the API: its engine is broken, and not the measurement.
+#[test]
+fn an_api_that_head_alone_breaks_fails() {
+    let broken = |arms: &'static [Arm], every: usize, rule| {
+        spoiled(move |l| {
+            if arms.contains(&l.arm) {
+                for sample in l.samples.iter_mut().step_by(every) {
+                    sample.void = void(rule);
+                }
+            }
+        })
+    };
+    let head = &[Arm::Head][..];
+    for rule in [VoidRule::TokenCounts, VoidRule::FinishReason] {
+        let session = broken(head, 1, rule);
+        let text = format!(
+            "head's answers break the API, and base's to the same requests do not: why (request 0 of gate/work in launch 1 \
+             of head; in all 30 × {})",
+            rule.name()
+        );
+        expect(&tpot_plan(), &session, Verdict::Fail, "reliability", &text);
+        // In half of them it may be chance, and in both arms the client is at fault.
+        expect_invalid(
+            &broken(head, 2, rule),
+            "void-samples",
+            "invalid requests of head",
+        );
+        expect_invalid(
+            &broken(&Arm::BOTH, 1, rule),
+            "void-samples",
+            "invalid requests",
+        );
+    }
+    expect_invalid(
+        &broken(head, 1, VoidRule::Implausible),
+        "void-samples",
+        "of head",
+    );
+}
+
+#[test]
+fn streams_without_done_fail_where_base_has_it() {
+    let ended = |arms: &'static [Arm], every: usize| {
+        spoiled(move |l| {
+            if arms.contains(&l.arm) {
+                for sample in l.samples.iter_mut().step_by(every) {
+                    sample.stamps.no_done = true;
+                }
+            }
+        })
+    };
+    let head = &[Arm::Head][..];
+    let text = "30 of 30 streams of head ended without `data: [DONE]`, and all of base's with it: clients that wait for it hang";
+    expect(
+        &tpot_plan(),
+        &ended(head, 1),
+        Verdict::Fail,
+        "reliability",
+        text,
+    );
+    for session in [ended(head, 2), ended(&Arm::BOTH, 1), ended(&[Arm::Base], 1)] {
+        let verdict = judge(&tpot_plan(), &session);
+        assert_eq!(first(&verdict).verdict, Verdict::Pass);
+    }
 }
 
 /// Head answers otherwise where base's first `voids` of 30 requests are void.

@@ -2,7 +2,7 @@
 
 use super::*;
 use fixture::records::*;
-use verdict::plan::Matrix;
+use verdict::plan::{Logprobs, Matrix};
 use verdict::record::{CacheState, Setting};
 
 #[test]
@@ -165,6 +165,7 @@ pub(crate) fn two_cells() -> Matrix {
         passes: 1,
         rounds: 1,
         warmup: 0,
+        logprobs: Logprobs::default(),
     }
 }
 

@@ -69,7 +69,7 @@ fn faults_of_the_proxy_and_of_telemetry_are_caught() {
         (fault.to_owned(), "caught".to_owned(), seen)
     };
     let expect = [
-        row("usage", &["decode/tpot invalid void-samples"]),
+        row("usage", &["decode/tpot fail reliability"]),
         row(
             "throttle",
             &[

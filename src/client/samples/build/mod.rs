@@ -5,7 +5,7 @@
 use super::repeats::repeats;
 use super::rules::{self, Seen};
 use crate::Endpoint;
-use crate::response::exchange::Exchange;
+use crate::response::exchange::{Ending, Exchange};
 use crate::response::transcript::{Transcript, characters};
 use crate::threads::streams::Finished;
 use crate::workloads::request_plan::Expect;
@@ -27,7 +27,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         talk: _,
     } = finished;
     let mut transcript = Transcript::read(&exchange, expect.streamed);
-    let stamps = stamps(&exchange, &transcript);
+    let stamps = stamps(&expect, &exchange, &transcript);
     let tokens = counts(&expect, &transcript, endpoint);
     let void = rules::void(&Seen {
         endpoint,
@@ -61,7 +61,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
     Reading { sample, reply }
 }
 
-fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
+fn stamps(expect: &Expect, exchange: &Exchange, transcript: &Transcript) -> Stamps {
     let reads = &exchange.reads;
     Stamps {
         // A closed loop wants to send when it sends.
@@ -73,6 +73,9 @@ fn stamps(exchange: &Exchange, transcript: &Transcript) -> Stamps {
         events_ns: transcript.events_ns.clone(),
         ambiguous_events: transcript.ambiguous_events,
         done_ns: transcript.done_ns.or(exchange.end_ns),
+        no_done: expect.streamed
+            && transcript.done_ns.is_none()
+            && exchange.ending == Ending::Whole,
         kernel_stamps: !reads.is_empty() && reads.iter().all(|read| read.arrival.kernel),
     }
 }

@@ -18,9 +18,12 @@ const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
 
 /// Why this must not enter any metric; `None` for a sound sample.
 pub fn void(seen: &Seen<'_>) -> Option<Void> {
-    seen.status()
-        .or_else(|| seen.transport())
-        .or_else(|| seen.malformed())
+    let failed = seen.status().or_else(|| seen.transport());
+    if failed.is_some() || seen.exchange.ending == Ending::Left {
+        // What was left is not the whole answer.
+        return failed;
+    }
+    seen.malformed()
         .or_else(|| seen.cut_stream())
         .or_else(|| seen.no_output())
         .or_else(|| seen.degenerate())
@@ -60,14 +63,15 @@ impl Seen<'_> {
         because(VoidRule::Status, format!("error in the answer: {error}"))
     }
 
-    /// HTTP failed. After `[DONE]` the answer is whole whatever becomes of the connection.
+    /// HTTP failed. After `[DONE]` the answer is whole, unless its stream goes on: clients wait for the end.
     fn transport(&self) -> Option<Void> {
-        if self.transcript.done_ns.is_some() {
+        let ending = &self.exchange.ending;
+        if self.transcript.done_ns.is_some() && !matches!(ending, Ending::Silent(_)) {
             return None;
         }
         let so_far = self.transcript.events_ns.len();
-        match &self.exchange.ending {
-            Ending::Whole => None,
+        match ending {
+            Ending::Whole | Ending::Left => None,
             Ending::Refused(detail) => because(VoidRule::CutStream, detail),
             Ending::Cut(detail) => because(
                 VoidRule::CutStream,
@@ -122,6 +126,9 @@ impl Seen<'_> {
 
     fn no_output(&self) -> Option<Void> {
         let transcript = self.transcript;
+        if self.expect.stopped && transcript.finish_reason.as_deref() == Some("stop") {
+            return None;
+        }
         let empty = if self.expect.streamed {
             transcript.events_ns.is_empty()
         } else {

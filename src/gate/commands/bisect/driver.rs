@@ -4,7 +4,7 @@
 
 use super::search::Search;
 use super::step::{self, Question};
-use super::trial::{Pair, blank, decisive, loss, read_cost, read_verdict, skipped};
+use super::trial::{Pair, blank, loss, read_cost, read_verdict, skipped};
 use crate::launch::{Artifact, Repository};
 use crate::session::files::replace;
 use crate::session::project::Project;
@@ -151,7 +151,7 @@ impl<'a> Hunt<'a> {
         ));
         let outcome = self.session(pair, (good, bad), None, cancel).await?;
         read_verdict(&mut trial, &outcome, self.journal.check.as_deref());
-        let shown = decisive(&outcome.verdict);
+        let shown = crate::report::decisive(&outcome.verdict);
         self.journal.metric = shown.map(|check| check.metric.name().to_owned());
         self.journal.conclusion = match outcome.verdict.verdict {
             Verdict::Pass => Conclusion::NoRegression,
@@ -175,7 +175,7 @@ impl<'a> Hunt<'a> {
 
     /// The first check that BAD failed, and what tells bad from good by it.
     fn sought(&self, outcome: &Outcome) -> Result<(String, Sought), String> {
-        let failed = decisive(&outcome.verdict);
+        let failed = crate::report::decisive(&outcome.verdict);
         let failed = failed.ok_or("the session failed without a check")?;
         let id = failed.id.clone();
         if failed.reason.rule == RuleId::Reliability {

@@ -4,7 +4,7 @@ use crate::launch::Artifact;
 use crate::report;
 use crate::session::Outcome;
 use std::path::PathBuf;
-use verdict::record::{Change, CheckVerdict, Finding, RunVerdict, Step, Trial, Verdict};
+use verdict::record::{Change, CheckVerdict, Finding, Step, Trial, Verdict};
 use verdict::stats::Estimate;
 
 /// A trial of which nothing is known yet.
@@ -40,12 +40,6 @@ pub fn skipped(pair: Pair, reason: String) -> Trial {
     }
 }
 
-/// The check that gave a run its verdict.
-pub fn decisive(verdict: &RunVerdict) -> Option<&CheckVerdict> {
-    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    checks.find(|check| check.verdict == verdict.verdict)
-}
-
 fn change_of(check: &CheckVerdict) -> Option<Change> {
     Some(Change {
         relative: check.change?,
@@ -71,7 +65,7 @@ pub fn read_verdict(trial: &mut Trial, outcome: &Outcome, followed: Option<&str>
     let mut checks = outcome.verdict.gates.iter().flat_map(|gate| &gate.checks);
     let check = match followed {
         Some(id) => checks.find(|check| check.id == id),
-        None => decisive(&outcome.verdict),
+        None => report::decisive(&outcome.verdict),
     };
     if let Some(check) = check {
         trial.reason = report::sentence(check);

@@ -106,6 +106,11 @@ pub fn about(bisection: &Bisection) -> Vec<String> {
         count(launches, "launch"),
         seconds / 60.0
     ));
+    if let Some(check) = &bisection.check {
+        lines.push(format!(
+            "By the check {check}, which BAD fails most clearly"
+        ));
+    }
     lines
 }
 

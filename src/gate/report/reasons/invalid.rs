@@ -33,6 +33,14 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         ),
         Facts::TreeFiles { arm, files } => {
             const NAMED: usize = 3;
+            if files.is_empty() {
+                return format!(
+                    "whether {arm}'s engine reads files of the working tree that are not as in {arm}'s commit could not be \
+                     watched, so that what was measured may not be {arm}'s: raise fs.inotify.max_user_watches and \
+                     fs.inotify.max_user_instances (sysctl), or check out {arm}'s commit",
+                    arm = arm.name()
+                );
+            }
             let quoted: Vec<String> = files.iter().map(|file| format!("`{file}`")).collect();
             let is_setting =
                 |file: &String| file.contains(".cargo/config") || file.contains("rust-toolchain");
@@ -85,6 +93,14 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
         ),
         Facts::Exits { base, head } => exits(check, reason.rule, base.as_ref(), head.as_ref()),
         Facts::Unanswered { arm, voids } => unanswered(check, reason.rule, *arm, voids),
+        Facts::NoDone { streams, all } => format!(
+            "{streams} of {all} streams of head ended without `data: [DONE]`, and all of base's with it: clients that wait \
+             for it hang"
+        ),
+        Facts::Untrusted { voids, .. } if reason.rule == RuleId::Reliability => format!(
+            "head's answers break the API, and base's to the same requests do not: {}",
+            listed(voids)
+        ),
         Facts::Untrusted { voids, only_head } => {
             let whose = if *only_head {
                 " of head, and none of base"
@@ -239,7 +255,7 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
     format!("{arms} failed to answer: {}{end}", listed(voids))
 }
 
-/// `3 × cut-stream, 1 × status; first: request 7 of tpot/decode in launch 2 of head (the detail)`.
+/// `the detail (request 7 of tpot/decode in launch 2 of head; in all 3 × cut-stream, 1 × status)`.
 fn listed(voids: &Voids) -> String {
     let Voids {
         counts,
@@ -257,7 +273,8 @@ fn listed(voids: &Voids) -> String {
         .map(|(rule, n)| format!("{n} × {rule}"))
         .collect();
     let counts = counts.join(", ");
-    format!("{counts}; first: request {index} of {workload} in launch {launch} of {arm} ({detail})")
+    let detail = detail.trim_end_matches('.');
+    format!("{detail} (request {index} of {workload} in launch {launch} of {arm}; in all {counts})")
 }
 
 fn of_launch(

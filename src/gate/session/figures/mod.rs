@@ -104,7 +104,7 @@ fn limits(check: &Check, judged: &CheckVerdict) -> Vec<(&'static str, f64)> {
             };
             let at = |change: f64| match check.metric.direction() {
                 Direction::LowerIsBetter => base * (1.0 + change),
-                Direction::HigherIsBetter => base / (1.0 + change),
+                Direction::HigherIsBetter => base * (1.0 - change),
             };
             vec![("margin", at(margin)), ("ceiling", at(ceiling))]
         }

@@ -91,8 +91,9 @@ pub fn doubt_of_failure(view: &View<'_, '_>, change: Option<f64>) -> Option<Reas
     let Rule::Regression { margin, .. } = view.case.check.rule else {
         return None;
     };
-    let loss = change?.ln_1p() * view.case.check.metric.direction().sign();
-    (loss - apart <= margin.ln_1p()).then(|| reason.clone())
+    let direction = view.case.check.metric.direction();
+    let loss = change?.ln_1p() * direction.sign();
+    (loss - apart <= direction.loss(margin)).then(|| reason.clone())
 }
 
 /// The first finding of these rules in the launches that the check reads.

@@ -51,10 +51,11 @@ pub fn passes_without_throttled(view: &View<'_, '_>) -> Option<Reason> {
         Err(Degenerate::NoVariance) => return None,
         loss => loss.ok(),
     };
+    let direction = view.case.check.metric.direction();
     let passes = loss.is_some_and(|loss| {
-        loss.est <= 0.0 || loss.p_less(ceiling.ln_1p()) <= view.case.budgets.beta
+        loss.est <= 0.0 || loss.p_less(direction.loss(ceiling)) <= view.case.budgets.beta
     });
-    let sign = view.case.check.metric.direction().sign();
+    let sign = direction.sign();
     let facts = Facts::PassesWithoutThrottled {
         base,
         head,

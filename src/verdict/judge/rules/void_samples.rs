@@ -9,6 +9,9 @@ use crate::record::{
 };
 use std::collections::BTreeMap;
 
+/// Fewer requests of head's that break the protocol where base's keep it may be chance.
+const LEAST_BROKEN: usize = 3;
+
 /// Share of head's answers that may have no other to be compared with.
 const UNCOMPARED: f64 = 0.1;
 
@@ -34,6 +37,7 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
         }
         (false, true) if reads_base => Some(Arm::Base),
         (false, false) => None,
+        _ if let Some(finding) = breaks_protocol(view) => return Some(finding),
         _ if metric == Metric::FailedCells => return miscounted(view),
         _ if counts_measured(metric) => return None,
         _ => return untrusted(view).or_else(|| uncompared(view)),
@@ -113,6 +117,35 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
         true => None,
         false => untrusted_in(view, voids.into_iter()),
     }
+}
+
+/// Most of head's answers are not what the API promises, by their count of tokens or how they end, where base's to the same
+/// requests are: head's engine is broken, and not the measurement.
+fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
+    let (head, base) = (view.of(Arm::Head), view.of(Arm::Base));
+    let fail = |facts| Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
+    let (streams, all) = (head.tally.no_done, head.tally.streams);
+    let ends = base.tally.streams > 0 && base.tally.no_done == 0;
+    if ends && streams >= LEAST_BROKEN as u64 && 2 * streams > all {
+        return fail(Facts::NoDone { streams, all });
+    }
+    let is_broken =
+        |void: &Void| matches!(void.rule, VoidRule::TokenCounts | VoidRule::FinishReason);
+    let mut voids = head.untrusted.clone();
+    let sent: usize = head.kept.iter().map(|reading| reading.sent).sum();
+    if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
+        return None;
+    }
+    voids.retain(|(launch, sample)| {
+        sample.void.as_ref().is_some_and(is_broken)
+            && beside(view, launch, sample).any(Sample::may_enter)
+    });
+    if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
+        return None;
+    }
+    let only_head = true;
+    let voids = counted(voids.into_iter())?;
+    fail(Facts::Untrusted { voids, only_head })
 }
 
 /// Over a tenth of head's answers had nothing to be compared with, because base ran and did not answer.

@@ -164,7 +164,33 @@ fn is_tie(a: &TokenLogprob, b: &TokenLogprob, nats: f64) -> Option<bool> {
     Some(near(a, &b.token) && near(b, &a.token))
 }
 
-fn first_character(a: &Sample, b: &Sample) -> usize {
+/// True if an answer's token at character `at`, or the one before it, had another one within `nats` of the best. `None`
+/// where no list tells.
+pub fn may_part_at(sample: &Sample, at: usize, nats: f64) -> Option<bool> {
+    let listed: String = sample.logprobs.iter().map(|it| it.token.as_str()).collect();
+    let blank = |text: &str| text.chars().take_while(|c| c.is_whitespace()).count();
+    // Some servers leave out white space before the first token.
+    let at = at + blank(&listed).saturating_sub(blank(text(sample)));
+    let mut end = 0;
+    let mut tokens = sample.logprobs.iter();
+    let token = tokens.position(|entry| {
+        end += entry.token.chars().count();
+        end > at
+    })?;
+    let is_near = |entry: &TokenLogprob| {
+        let second = entry.top.get(1).map(|(_, logprob)| *logprob);
+        second
+            .zip(entry.top.first())
+            .is_some_and(|(second, (_, best))| best - second < nats)
+    };
+    let near = &sample.logprobs[token.saturating_sub(1)..=token];
+    let is_told = near
+        .iter()
+        .all(|it| !it.top.is_empty() && !is_no_text(&it.token));
+    is_told.then(|| near.iter().any(is_near))
+}
+
+pub fn first_character(a: &Sample, b: &Sample) -> usize {
     let (a, b) = (text(a), text(b));
     a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count()
 }

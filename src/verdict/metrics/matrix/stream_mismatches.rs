@@ -140,7 +140,7 @@ mod tests {
     use crate::digest;
     use crate::metrics::testing::{check, launch, steady, streamed};
     use crate::metrics::{Requests, measure_among};
-    use crate::plan::{Matrix, Workload, WorkloadKind};
+    use crate::plan::{Logprobs, Matrix, Workload, WorkloadKind};
     use crate::record::{CacheState, Launch, Metric, Sample, Statistic};
 
     fn workload() -> Workload {
@@ -153,6 +153,7 @@ mod tests {
             passes: 2,
             rounds: 1,
             warmup: 0,
+            logprobs: Logprobs::default(),
         };
         Workload {
             kind: WorkloadKind::Matrix(matrix),

@@ -2,7 +2,7 @@
 
 use super::super::testing::{check, launch, steady, streamed};
 use super::super::{LaunchMeasure, Requests, Undefined, Why, measure, measure_among};
-use crate::plan::{Check, Matrix, Workload, WorkloadKind};
+use crate::plan::{Check, Logprobs, Matrix, Workload, WorkloadKind};
 use crate::record::{CacheState, Metric, Phase, Sample, Setting, Statistic, Void, VoidRule};
 
 fn matrix() -> Matrix {
@@ -15,6 +15,7 @@ fn matrix() -> Matrix {
         passes: 1,
         rounds: 1,
         warmup: 0,
+        logprobs: Logprobs::default(),
     }
 }
 

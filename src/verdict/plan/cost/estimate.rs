@@ -3,6 +3,7 @@
 //! Refuses to know: how fast anything is.
 
 use crate::plan::model::{Gate, WorkloadKind};
+use crate::record::Condition;
 
 /// A prompt's tokens are computed together, an answer's one after another: so many of them take as long as one.
 const PROMPT_TOKENS_A_TOKEN: f64 = 16.0;
@@ -52,9 +53,13 @@ fn of(kind: &WorkloadKind) -> f64 {
         }
         WorkloadKind::Answers(w) => {
             let requests = f64::from(w.prompts * w.passes);
+            let has = |condition| w.conditions.contains(&condition);
+            let stopped = f64::from(u8::from(has(Condition::Stopped)));
+            // A quarter of what is prefilled is sent again.
+            let left = f64::from(u8::from(has(Condition::Left))) / 2.0;
             requests
-                * (8.0 * each(w.prompt_tokens, w.output_tokens)
-                    + 2.0 * each(w.beside_tokens, w.output_tokens))
+                * ((8.0 + stopped) * each(w.prompt_tokens, w.output_tokens)
+                    + (2.0 + left) * each(w.beside_tokens, w.output_tokens))
         }
         WorkloadKind::Session(w) => {
             f64::from(w.turns) * each(w.message_words + w.reply_tokens, w.reply_tokens)

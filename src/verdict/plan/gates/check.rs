@@ -312,11 +312,11 @@ fn read_rule(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnost
             refusal.help = Some("judge it by a ceiling, such as limit = \"0 cases\"".into());
             Err(refusal)
         }
-        Name::Regression => read_regression(section),
+        Name::Regression => read_regression(section, metric),
     }
 }
 
-fn read_regression(section: &Section<'_, '_>) -> Result<Rule, Diagnostic> {
+fn read_regression(section: &Section<'_, '_>, metric: Metric) -> Result<Rule, Diagnostic> {
     let margin_field = section.required("margin")?;
     let margin = margin_field.quantity(Dimension::Fraction)?;
     let ceiling_field = section.required("ceiling")?;
@@ -329,6 +329,9 @@ fn read_regression(section: &Section<'_, '_>) -> Result<Rule, Diagnostic> {
                 .into(),
         );
         return Err(refusal);
+    }
+    if metric.direction() == Direction::HigherIsBetter && ceiling >= 1.0 {
+        return Err(ceiling_field.wrong(format!("`{metric}` cannot fall by 100 % or more")));
     }
     Ok(Rule::Regression { margin, ceiling })
 }

@@ -2,15 +2,15 @@
 
 use super::{data, goldens, trace};
 use crate::plan::model::{
-    Answers, Arrivals, FirstRequest, Goldens, Matrix, Mixed, Session, Shape, Staggered, Steady,
-    Suite, Tasks, Texts, Trace, TraceEntry, Workload, WorkloadKind,
+    Answers, Arrivals, FirstRequest, Goldens, Logprobs, Matrix, Mixed, Session, Shape, Staggered,
+    Steady, Suite, Tasks, Texts, Trace, TraceEntry, Workload, WorkloadKind,
 };
 use crate::plan::settings::project::read_env;
 use crate::plan::source::diagnostic::Diagnostic;
 use crate::plan::source::files::Files;
 use crate::plan::source::quantity::{self, Dimension};
 use crate::plan::source::section::{Field, Section};
-use crate::record::CacheState;
+use crate::record::{CacheState, Condition};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -215,7 +215,23 @@ fn read_matrix(
             .given("rounds", |f| f.count(1..10_001))?
             .unwrap_or(1),
         warmup: warmup(section)?,
+        logprobs: logprobs(section)?,
     }))
+}
+
+fn logprobs(section: &Section<'_, '_>) -> Result<Logprobs, Diagnostic> {
+    let top_k = section.given("top_k", |f| f.count(1..21))?;
+    let near_tie = section.optional("near_tie");
+    if let (None, Some(field)) = (top_k, &near_tie) {
+        return Err(field.wrong("a near-tie is seen in log-probabilities: say `top_k = 5` too"));
+    }
+    if top_k.is_some() && near_tie.is_none() {
+        return Err(section.wrong("`top_k` needs `near_tie`, such as `near_tie = \"0.3 nats\"`"));
+    }
+    Ok(Logprobs {
+        top_k,
+        near_tie_nats: near_tie.map(|f| f.quantity(Dimension::Nats)).transpose()?,
+    })
 }
 
 /// An axis of the matrix: at least one value, none twice.
@@ -347,14 +363,15 @@ fn read_answers(
     _: &mut dyn Files,
     _: &mut Vec<String>,
 ) -> Result<WorkloadKind, Diagnostic> {
-    let top_k = section.given("top_k", |f| f.count(1..21))?;
-    let near_tie = section.optional("near_tie");
-    if let (None, Some(field)) = (top_k, &near_tie) {
-        return Err(field.wrong("a near-tie is seen in log-probabilities: say `top_k = 5` too"));
-    }
-    if top_k.is_some() && near_tie.is_none() {
-        return Err(section.wrong("`top_k` needs `near_tie`, such as `near_tie = \"0.05 nats\"`"));
-    }
+    let conditions = section.given("conditions", |f| {
+        axis(f, |item| {
+            item.choice(&[
+                ("sampled", Condition::Sampled),
+                ("stopped", Condition::Stopped),
+                ("left", Condition::Left),
+            ])
+        })
+    })?;
     Ok(WorkloadKind::Answers(Answers {
         prompts: section.required("prompts")?.count(1..1001)?,
         prompt_tokens: tokens(section, "prompt_tokens")?,
@@ -362,8 +379,8 @@ fn read_answers(
         batch: section.required("batch")?.count(2..4097)?,
         beside_tokens: tokens(section, "beside_tokens")?,
         passes: section.required("passes")?.count(1..10_001)?,
-        top_k,
-        near_tie_nats: near_tie.map(|f| f.quantity(Dimension::Nats)).transpose()?,
+        conditions: conditions.unwrap_or_default(),
+        logprobs: logprobs(section)?,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Workloads: one type for each kind that a gate can name.
 
-use crate::record::{CacheState, TokenLogprob};
+use crate::record::{CacheState, Condition, TokenLogprob};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -203,7 +203,7 @@ pub struct FirstRequest {
 }
 
 /// Every combination of batch, cache, streaming and context, several times over, in a random order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     pub batches: Vec<u32>,
     pub caches: Vec<CacheState>,
@@ -217,6 +217,16 @@ pub struct Matrix {
     pub rounds: u32,
     /// Requests sent before the first cell.
     pub warmup: u32,
+    pub logprobs: Logprobs,
+}
+
+/// What an engine that gives log-probabilities is asked for beside its answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Logprobs {
+    /// So many best tokens; `None`: the engine gives none.
+    pub top_k: Option<u32>,
+    /// Two tokens closer than this are equally right; set where `top_k` is.
+    pub near_tie_nats: Option<f64>,
 }
 
 /// Users that arrive one after another, measured alone in turn and together.
@@ -245,10 +255,20 @@ pub struct Answers {
     pub beside_tokens: u32,
     /// Repetitions, each with prompts of its own.
     pub passes: u32,
-    /// Log-probabilities of so many best tokens are asked for; `None`: the engine gives none.
-    pub top_k: Option<u32>,
-    /// Two tokens closer than this are equally right; set where `top_k` is.
-    pub near_tie_nats: Option<f64>,
+    /// Of sampled, stopped and left, those that are added.
+    pub conditions: Vec<Condition>,
+    pub logprobs: Logprobs,
+}
+
+impl WorkloadKind {
+    /// Log-probabilities that its answers are asked for. (Goldens have their own rules.)
+    pub fn logprobs(&self) -> Logprobs {
+        match self {
+            Self::Answers(answers) => answers.logprobs,
+            Self::Matrix(matrix) => matrix.logprobs,
+            _ => Logprobs::default(),
+        }
+    }
 }
 
 /// One conversation over the chat route; each turn sends the whole history.

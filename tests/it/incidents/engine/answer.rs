@@ -37,9 +37,14 @@ impl Engine {
             .knobs
             .is_on("serial")
             .then(|| self.turn.lock().unwrap_or_else(PoisonError::into_inner));
+        let slots = self.knobs.count("slots");
+        if slots > 0 && self.left().len() >= slots {
+            return connection.page(503, r#"{"error":{"message":"no slot is free"}}"#);
+        }
         let answer = Answer::to(self, ask, flight);
         if ask.stream {
-            answer.stream(connection)?;
+            let left = |_: &io::Error| self.left().push(ask.prompt.clone());
+            answer.stream(connection).inspect_err(left)?;
         } else {
             answer.write_whole(connection)?;
         }
@@ -90,7 +95,18 @@ impl<'a> Answer<'a> {
         if wrong == 1 || (wrong > 1 && wrong == ask.prompt.len()) {
             answer.words[count / 2] = " wrong".to_owned();
         }
+        let sampled = if ask.sampled {
+            knobs.count("samples")
+        } else {
+            0
+        };
+        if sampled == 1 || (knobs.is_on("stale") && engine.left().contains(&ask.prompt)) {
+            answer.words[count / 2] = " other".to_owned();
+        } else if sampled > 1 {
+            answer.words = words(&[number.to_string()], count);
+        }
         answer.misbehave(count);
+        answer.stop();
         let is_spaced =
             SPACED.contains(&ask.prompt.len()) && cached > 0 && engine.others_in_flight();
         if knobs.is_on("space") && is_spaced {
@@ -98,6 +114,30 @@ impl<'a> Answer<'a> {
             answer.first = Duration::ZERO;
         }
         answer
+    }
+
+    /// Ends at the first of the strings that end it.
+    fn stop(&mut self) {
+        let text = self.words.concat();
+        let ends = self.ask.stop.iter().filter_map(|stop| {
+            let at = text.find(stop)?;
+            Some((
+                at,
+                if self.engine.knobs.is_on("leaks_stop") {
+                    at + stop.len()
+                } else {
+                    at
+                },
+            ))
+        });
+        let Some((_, end)) = ends.min() else { return };
+        let mut left = end;
+        self.words.retain_mut(|word| {
+            word.truncate(left);
+            left -= word.len();
+            !word.is_empty()
+        });
+        self.reason = "stop";
     }
 
     /// What its knobs make of the words.

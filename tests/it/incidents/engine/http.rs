@@ -25,6 +25,10 @@ pub(super) struct Ask {
     pub(super) logprobs: bool,
     /// The prompt is to be scored, and nothing generated.
     pub(super) echo: bool,
+    /// The sampler is to choose the tokens.
+    pub(super) sampled: bool,
+    /// Strings that end the answer.
+    pub(super) stop: Vec<String>,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,
 }
@@ -102,6 +106,8 @@ fn ask(chat: bool, body: &[u8]) -> io::Result<Ask> {
         usage: json["stream_options"]["include_usage"] == true,
         logprobs: json["logprobs"].is_number(),
         echo: json["echo"] == true && json["max_tokens"] == 0,
+        sampled: json["temperature"].as_f64() > Some(0.0),
+        stop: serde_json::from_value(json["stop"].clone()).unwrap_or_default(),
         tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
         prompt,
     })

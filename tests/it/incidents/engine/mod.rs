@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 51] = [
+const KNOBS: [(&str, f64, &str); 55] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -160,6 +160,26 @@ const KNOBS: [(&str, f64, &str); 51] = [
     ),
     ("logprobs", 1.0, "0: knows no log-probabilities"),
     (
+        "leaks_stop",
+        0.0,
+        "1: sends the string that ends an answer too",
+    ),
+    (
+        "samples",
+        0.0,
+        "1: its sampler takes another word at one place; 2: other words each time",
+    ),
+    (
+        "stale",
+        0.0,
+        "1: answers a prompt whose client left otherwise when it comes again",
+    ),
+    (
+        "slots",
+        0.0,
+        "slots, of which each client that leaves keeps one; 0: it has enough",
+    ),
+    (
         "surprise",
         0.0,
         "nats that it finds every token of a text less likely",
@@ -250,6 +270,8 @@ pub(crate) struct Engine {
     asked: AtomicUsize,
     /// Prompts in flight.
     prompts: Mutex<Vec<Vec<String>>>,
+    /// Prompts whose clients left.
+    left: Mutex<Vec<Vec<String>>>,
     /// Every prompt with its answer, as tokens.
     known: Mutex<Vec<Vec<String>>>,
     /// Whose turn it is, where requests are served one after another.
@@ -288,6 +310,7 @@ impl Engine {
             in_flight: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
             prompts: Mutex::default(),
+            left: Mutex::default(),
             known: Mutex::default(),
             turn: Mutex::default(),
             prefill: RwLock::default(),
@@ -367,6 +390,10 @@ impl Engine {
     /// A prompt in flight that is not this one.
     fn other_prompt(&self, prompt: &[String]) -> Option<Vec<String>> {
         self.prompts().iter().find(|it| *it != prompt).cloned()
+    }
+
+    fn left(&self) -> MutexGuard<'_, Vec<Vec<String>>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn prompts(&self) -> MutexGuard<'_, Vec<Vec<String>>> {

@@ -22,6 +22,7 @@ const FORCED_4: Expect = Expect {
     prompt: None,
     unfit: None,
     echoed: false,
+    stopped: false,
     logprobs: false,
     keep_text: false,
 };

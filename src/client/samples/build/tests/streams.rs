@@ -206,14 +206,16 @@ fn the_late_goodbye_is_not_decoding() {
 }
 
 #[test]
-fn after_done_the_connection_no_longer_matters() {
+fn after_done_the_connection_may_break_but_not_stay() {
     let bye = goodbye();
     let mut broken = exchange(&[(30, A), (40, A), (50, A), (60, A), (61, &bye)]);
-    broken.ending = Ending::Silent("nothing came for 1s".into());
     broken.end_ns = None;
-    let sample = sample(&FORCED_4, &broken);
-    assert_eq!(rule(&sample), None);
-    assert_eq!(sample.stamps.done_ns, Some(61));
+    broken.ending = Ending::Cut("connection reset".into());
+    let reset = sample(&FORCED_4, &broken);
+    assert_eq!((rule(&reset), reset.stamps.done_ns), (None, Some(61)));
+    // Its client waits for the end.
+    broken.ending = Ending::Silent("the stream did not end after [DONE]".into());
+    assert_eq!(rule(&sample(&FORCED_4, &broken)), Some(VoidRule::Timeout));
 }
 
 #[test]

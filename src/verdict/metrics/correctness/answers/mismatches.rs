@@ -2,13 +2,14 @@
 //!
 //! Main function: [`mismatches`].
 
+use super::stopped::{self, Stopped};
 use super::{
-    Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, is_answer, is_degenerate, is_same,
+    Answers, EARLY, EARLY_TOKENS, Prompt, SURE, are_most, ends_otherwise, is_answer, is_degenerate,
+    is_same, is_under,
 };
 use crate::metrics::correctness::near_tie::{Parting, parting, parts_at_once, parts_within};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::plan::WorkloadKind;
-use crate::record::{Phase, Sample, Setting};
+use crate::record::{Condition, Phase, Sample, Setting};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,16 +25,19 @@ const NEAR_TIES: f64 = 0.1;
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
 /// that no near-tie can explain.
 pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let near_tie = match &at.workload.kind {
-        WorkloadKind::Answers(answers) => answers.near_tie_nats,
-        _ => None,
-    };
+    let near_tie = at.workload.kind.logprobs().near_tie_nats;
     let requests = at.requests;
-    let head = Compared::of(&requests.all, &Answers::of(at), near_tie);
+    let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
     if head.answers == 0 {
         return Err(at.undefined(Why::NothingCompared, None));
     }
-    let base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
+    let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
+    head.stopped(&requests.all, Some(&requests.base), near_tie);
+    base.stopped(&requests.base, None, near_tie);
+    if base.is_not_led_by_top_p() {
+        head.drop_sampled();
+        base.drop_sampled();
+    }
     let own = lacking(&head.from_alone, &base.from_alone);
     let of_base = lacking(&base.from_alone, &head.from_alone);
     // A prompt that base itself answers in several ways says nothing on head.
@@ -74,6 +78,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// An answer that is not what it should be.
 struct Told {
     situation: String,
+    is_sampled: bool,
     /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
     text: String,
 }
@@ -103,6 +108,8 @@ struct Compared<'a> {
     in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
     repeated: BTreeSet<Prompt<'a>>,
+    /// Sampled answers that were compared.
+    sampled: usize,
 }
 
 impl<'a> Compared<'a> {
@@ -110,6 +117,54 @@ impl<'a> Compared<'a> {
     fn mostly_differs(&self) -> bool {
         let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
         2 * prompts(&differing) > self.repeated.len() as u64
+    }
+
+    /// Most sampled answers are not the greedy ones: the engine does not know `top_p`, and they tell nothing.
+    fn is_not_led_by_top_p(&self) -> bool {
+        let differing = self.from_alone.iter().map(|d| &d.told).chain(&self.wrong);
+        2 * differing.filter(|told| told.is_sampled).count() > self.sampled
+    }
+
+    fn drop_sampled(&mut self) {
+        self.wrong.retain(|told| !told.is_sampled);
+        self.from_alone.retain(|d| !d.told.is_sampled);
+        self.from_base.retain(|d| !d.told.is_sampled);
+    }
+
+    /// Takes the answers that a stop string ends. `base`: its samples, beside head's; where these are base's, its own way to
+    /// end them is no difference.
+    fn stopped(&mut self, own: &[&'a Sample], base: Option<&[&'a Sample]>, near_tie: Option<f64>) {
+        let is_base = base.is_none();
+        let base = base.unwrap_or_default();
+        let (own_alone, base_alone) = (Answers::new(own, &[]), Answers::new(base, &[]));
+        let sound = |s: &&&Sample| is_under(s, Condition::Stopped) && is_answer(s);
+        for sample in own.iter().filter(sound) {
+            let case = sample.case.as_deref().unwrap_or_default();
+            let Some(alone) = own_alone.alone.get(case) else {
+                continue;
+            };
+            let in_base = base.iter().filter(sound).find(|s| s.index == sample.index);
+            let in_base = in_base.copied().zip(base_alone.alone.get(case).copied());
+            let situation = situation(sample);
+            self.count(&situation);
+            let told = |text| Told {
+                text: format!("{}: {text}", name(sample)),
+                situation,
+                is_sampled: false,
+            };
+            match stopped::compare(sample, alone, in_base, near_tie) {
+                Stopped::Same => {}
+                Stopped::Wrong(text) => self.wrong.push(told(text)),
+                Stopped::Differs { ends: true, .. } if is_base => {}
+                Stopped::Differs { place, text, .. } => self.from_alone.push(Difference {
+                    prompt: Prompt::of(sample),
+                    place,
+                    is_at_once: false,
+                    is_early: false,
+                    told: told(text),
+                }),
+            }
+        }
     }
 
     /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in the rest`.
@@ -176,8 +231,10 @@ impl<'a> Compared<'a> {
 
     fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
         let (situation, place) = (situation(sample), name(sample));
+        let is_sampled = is_under(sample, Condition::Sampled);
         let told = |text: String| Told {
             situation: situation.clone(),
+            is_sampled,
             text: format!("{place}: {text}"),
         };
         if let Some(void) = sample.void.as_ref().filter(|_| !is_answer(sample)) {
@@ -193,6 +250,7 @@ impl<'a> Compared<'a> {
             return;
         }
         self.count(&situation);
+        self.sampled += usize::from(is_sampled);
         if alone.is_some() {
             self.repeated.insert(Prompt::of(sample));
         }
@@ -237,15 +295,6 @@ impl<'a> Compared<'a> {
             None => self.from_base.push(difference),
         }
     }
-}
-
-/// `finish reason "stop" instead of "length" in base`, of the same text and as many tokens.
-fn ends_otherwise(sample: &Sample, base: &Sample) -> Option<String> {
-    let [own, of_base] = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
-    let tokens = sample.tokens.completion;
-    let is_as_long = tokens.is_some() && tokens == base.tokens.completion;
-    (own != of_base && is_as_long && sample.streamed == base.streamed)
-        .then(|| format!("finish reason {own:?} instead of {of_base:?} in base"))
 }
 
 /// Prompts among the differences: those of one prompt have one cause.

@@ -6,6 +6,7 @@
 //! near-tie can lead to, or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
 mod mismatches;
+mod stopped;
 
 pub use mismatches::mismatches;
 
@@ -75,7 +76,8 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// One launch's answers, and base's to the same prompts where base was launched beside it.
+/// One launch's answers, and base's to the same prompts where base was launched beside it. Those that a stop string ends
+/// ([`stopped`]), or their client, are no others' equal and are left out.
 pub struct Answers<'a> {
     /// Of each case the first answer that was got alone.
     alone: BTreeMap<&'a str, &'a Sample>,
@@ -101,7 +103,7 @@ impl<'a> Answers<'a> {
     fn new(own: &[&'a Sample], base: &[&'a Sample]) -> Self {
         let sound = |samples: &[&'a Sample]| {
             let mut samples = samples.to_vec();
-            samples.retain(|s| is_answer(s));
+            samples.retain(|s| is_answer(s) && !is_cut_short(s));
             samples.sort_by_key(|s| s.index);
             samples
         };
@@ -137,6 +139,9 @@ impl<'a> Answers<'a> {
 
     /// The same prompt's answer alone, if this is not that answer.
     pub fn alone(&self, sample: &Sample) -> Option<&'a Sample> {
+        if is_cut_short(sample) {
+            return None;
+        }
         let alone = self.alone.get(sample.case.as_deref()?)?;
         (alone.index != sample.index).then_some(*alone)
     }
@@ -401,6 +406,15 @@ fn is_alone(sample: &Sample) -> bool {
     }
 }
 
+/// True for an answer that was to end before its last token.
+fn is_cut_short(sample: &Sample) -> bool {
+    is_under(sample, Condition::Stopped) || is_under(sample, Condition::Left)
+}
+
+fn is_under(sample: &Sample, asked: Condition) -> bool {
+    matches!(sample.setting, Some(Setting::Answer { condition, .. }) if condition == asked)
+}
+
 /// True for a whole answer. What the cache knew of its prompt makes it no other one.
 fn is_answer(sample: &Sample) -> bool {
     let void = sample.void.as_ref();
@@ -410,6 +424,16 @@ fn is_answer(sample: &Sample) -> bool {
 fn is_same(a: &Sample, b: &Sample) -> bool {
     let is_one_mode = a.streamed == b.streamed;
     a.text_sha256 == b.text_sha256 || (!is_one_mode && beside_other_mode(a) == beside_other_mode(b))
+}
+
+/// `finish reason "stop" instead of "length" in base`, of the same text and as many tokens.
+fn ends_otherwise(sample: &Sample, base: &Sample) -> Option<String> {
+    let [own, of_base] = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
+    let tokens = sample.tokens.completion;
+    let is_as_long = tokens.is_some() && tokens == base.tokens.completion;
+    let is_same_text = is_same(sample, base);
+    (own != of_base && is_same_text && is_as_long && sample.streamed == base.streamed)
+        .then(|| format!("finish reason {own:?} instead of {of_base:?} in base"))
 }
 
 /// Key that compares streamed with whole answers: the text without white space at its end, which some servers leave out of
