@@ -13,8 +13,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// only keep-alive comments hangs as well.
 const WHOLE_ANSWER: u32 = 10;
 
-/// The end of a stream follows its `[DONE]` within this.
-const END: Duration = Duration::from_secs(5);
+/// The end of a stream follows its `[DONE]` within this: a server may compute something else in between.
+const END: Duration = Duration::from_secs(30);
 
 /// Watches over silence. The timer is set again only when it fires, so that an event costs none.
 pub struct IdleTimeout {
@@ -68,7 +68,7 @@ impl IdleTimeout {
         .await?;
         self.heard = Instant::now();
         // The timer alone would never be asked while more is always there already.
-        if self.end <= self.heard {
+        if !self.is_done && self.end <= self.heard {
             return Err(self.timed_out(self.heard));
         }
         Ok(output)

@@ -9,7 +9,7 @@
 //!
 //! A workload may add three conditions:
 //!
-//! - sampled: of the answers alone again every second one comes from the sampler, which is left one token;
+//! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token;
 //! - stopped: the known prompts once more, each up to the first of some strings;
 //! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts are then
 //!   answered alone, from what the cache kept of them.
@@ -51,6 +51,7 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
                     Condition::Alone,
                     Condition::Cached,
                     Condition::Stopped,
+                    Condition::Sampled,
                     Condition::CachedBatch,
                     Condition::CachedPrefill,
                 ][..],
@@ -59,7 +60,8 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
             (prefilled, &[Condition::Prefill, Condition::Alone]),
         ] {
             let wanted = |condition: &&Condition| {
-                **condition != Condition::Stopped || answers.conditions.contains(condition)
+                let is_added = matches!(condition, Condition::Stopped | Condition::Sampled);
+                !is_added || answers.conditions.contains(condition)
             };
             for condition in conditions.iter().filter(wanted) {
                 waves.push(writer.wave(group, *condition, pass));
@@ -103,10 +105,6 @@ impl Writer<'_> {
 
     fn prompt(&mut self, number: u32, condition: Condition, pass: u32, place: u32) -> Planned {
         let is_odd = !place.is_multiple_of(2);
-        let condition = match condition {
-            Condition::Cached if is_odd && self.has(Condition::Sampled) => Condition::Sampled,
-            condition => condition,
-        };
         let label = Label {
             case: Some(format!("p{number}")),
             setting: Some(Setting::Answer { condition, pass }),

@@ -1,5 +1,6 @@
 //! Creep: small steps, none beyond the margin, whose sum is.
 
+use verdict::record::Direction;
 use verdict::stats::{self, Degenerate};
 
 /// Sessions that the test reads: the newest ones.
@@ -23,21 +24,21 @@ pub struct Creep {
 }
 
 impl Creep {
-    /// One-sample t of the newest ten logarithms of ratios, more being worse, against ln(1 + margin). `None`
+    /// One-sample t of the newest ten logarithms of ratios, more being worse, against the margin. `None`
     /// for fewer than ten. Ratios without any spread are beyond it or not, for certain.
-    pub fn of(losses: &[f64], margin: f64) -> Option<Self> {
+    pub fn of(losses: &[f64], margin: f64, direction: Direction) -> Option<Self> {
         let newest = losses.len().checked_sub(RATIOS)?;
         let newest = &losses[newest..];
         let mean = stats::mean(newest)?;
-        let limit = margin.ln_1p();
+        let limit = direction.loss(margin);
         let (interval, p) = match stats::one_sample(newest) {
             Ok(e) => (e.interval(0.95), e.p_greater(limit)),
             Err(Degenerate::NoVariance) => ((mean, mean), if mean > limit { 0.0 } else { 1.0 }),
             Err(_) => return None,
         };
         Some(Self {
-            loss: mean.exp_m1(),
-            interval: (interval.0.exp_m1(), interval.1.exp_m1()),
+            loss: direction.change(mean),
+            interval: (direction.change(interval.0), direction.change(interval.1)),
             margin,
             p,
             is_alarm: p < ALPHA,
@@ -58,7 +59,10 @@ mod tests {
     #[test]
     fn alarms_where_the_margin_is_passed() {
         let check = |values: &[f64], expect: Option<bool>| {
-            assert_eq!(Creep::of(values, 0.01).map(|c| c.is_alarm), expect);
+            assert_eq!(
+                Creep::of(values, 0.01, Direction::LowerIsBetter).map(|c| c.is_alarm),
+                expect
+            );
         };
         check(&[], None);
         check(&losses(9, 0.5, 0.0), None);
@@ -77,7 +81,7 @@ mod tests {
     /// upper tail with 9 degrees of freedom, closed for an odd number of them, is 9.762166e-5 there.
     #[test]
     fn its_p_is_students() {
-        let creep = Creep::of(&losses(10, 0.02, 0.005), 0.01).unwrap();
+        let creep = Creep::of(&losses(10, 0.02, 0.005), 0.01, Direction::LowerIsBetter).unwrap();
         assert!((creep.p / 9.762_166e-5 - 1.0).abs() < 1e-6, "{}", creep.p);
         assert!((creep.loss - 0.02_f64.exp_m1()).abs() < 1e-12);
     }

@@ -131,8 +131,13 @@ fn read(
     });
     let anchor = entries.first().and_then(|entry| entry.anchor.as_ref());
     let anchor = anchor.map(|anchor| (anchor.name.clone(), short(&anchor.commit).to_owned()));
-    let creep = (anchor.is_some() && scale.is_relative())
-        .then(|| Creep::of(&losses(check, &values), check.margin));
+    let creep = (anchor.is_some() && scale.is_relative()).then(|| {
+        Creep::of(
+            &losses(check, &values),
+            check.margin,
+            check.metric.direction(),
+        )
+    });
     let machine = entries.first().map(|entry| entry.key.fingerprint.clone());
     Series {
         machine: machine.unwrap_or_default(),

@@ -159,109 +159,189 @@ where
     F: Fn(SocketAddr) -> Fut,
     Fut: Future<Output = Result<(), NotReady>>,
 {
-    let spawned = process.spawned();
-    let mut is_told = false;
-    let Limits { within, look, .. } = limits;
-    let mut next_look = look;
-    let mut port_open = None;
-    let mut said = None;
-    let mut given_up: Option<Instant> = None;
-    while spawned.elapsed() < within {
-        if let Some(status) = process.exited() {
+    let start = Starting {
+        spawned: process.spawned(),
+        process,
+        address,
+        limits,
+        probe,
+        hear,
+        next_look: limits.look,
+        port_open: None,
+        said: None,
+        given_up: None,
+        is_told: false,
+    };
+    start.wait().await
+}
+
+/// An engine that starts, and what was seen of it.
+struct Starting<'a, F, H> {
+    process: &'a mut Process,
+    address: SocketAddr,
+    limits: Limits,
+    probe: F,
+    hear: H,
+    spawned: Instant,
+    /// Time from the spawn at which its ports are looked at again.
+    next_look: Duration,
+    port_open: Option<Instant>,
+    /// The last probe's message.
+    said: Option<String>,
+    /// When the patience with such answers ends.
+    given_up: Option<Instant>,
+    /// `hear` was called.
+    is_told: bool,
+}
+
+/// What a step has shown.
+enum Step {
+    Ready(Ready),
+    /// Something changed: the next step is due at once.
+    Changed,
+    NotYet,
+}
+
+impl<F, Fut, H> Starting<'_, F, H>
+where
+    F: Fn(SocketAddr) -> Fut,
+    Fut: Future<Output = Result<(), NotReady>>,
+    H: Fn(&str),
+{
+    async fn wait(mut self) -> Result<Ready, StartError> {
+        while self.spawned.elapsed() < self.limits.within {
+            match self.step().await? {
+                Step::Ready(ready) => return Ok(ready),
+                Step::Changed => {}
+                Step::NotYet => sleep(pause(self.spawned.elapsed())).await,
+            }
+        }
+        Err(self.too_late())
+    }
+
+    async fn step(&mut self) -> Result<Step, StartError> {
+        self.refuse_ended()?;
+        if self.port_open.is_none() && is_open(self.address).await {
+            self.port_open = Some(Instant::now());
+            (self.given_up, self.said) = (None, None);
+        }
+        if let Some(port_open) = self.port_open {
+            match self.ask(port_open).await {
+                Step::NotYet => {}
+                step => return Ok(step),
+            }
+        }
+        Ok(match self.spawned.elapsed() >= self.next_look {
+            true => self.look().await,
+            false => Step::NotYet,
+        })
+    }
+
+    fn refuse_ended(&mut self) -> Result<(), StartError> {
+        if let Some(status) = self.process.exited() {
             let detail = format!("the engine exited ({status})");
-            return Err(StartError::of(process, detail, true));
+            return Err(StartError::of(self.process, detail, true));
         }
         // Another server may hold the port, and this engine end for want of it.
-        if given_up.is_some_and(|given_up| Instant::now() >= given_up) {
-            return Err(StartError::of(process, said.unwrap_or_default(), false));
+        if self.given_up.is_some_and(|at| Instant::now() >= at) {
+            let said = self.said.take().unwrap_or_default();
+            return Err(StartError::of(self.process, said, false));
         }
-        if port_open.is_none() && is_open(address).await {
-            port_open = Some(Instant::now());
-            (given_up, said) = (None, None);
-        }
-        if let Some(port_open) = port_open {
-            let left = within.saturating_sub(spawned.elapsed());
-            let asked = Instant::now();
-            let answered = tokio::select! {
-                answered = timeout(left, probe(address)) => answered,
-                // Another process may hold the port and never answer.
-                Ok(Some(_)) = process.wait(left) => continue,
-            };
-            match answered {
-                // Somebody else may have taken the port and answer there.
-                Ok(Ok(())) if process.exited().is_none() => {
-                    return Ok(Ready {
-                        spawned,
-                        port_open,
-                        asked,
-                        ready: Instant::now(),
-                    });
-                }
-                Ok(Ok(())) => {}
-                Ok(Err(answer)) => {
-                    let before = given_up;
-                    given_up = answer.patience.map(|patience| {
-                        before.unwrap_or_else(|| {
-                            Instant::now()
-                                + match patience {
-                                    Patience::Hopeless => of_hopeless(process, address),
-                                    Patience::For(time) => time,
-                                }
-                        })
-                    });
-                    said = Some(answer.said);
-                }
-                // The deadline cuts the last probe off: what an earlier one was told says more.
-                Err(_) => {}
-            }
-        }
-        if spawned.elapsed() >= next_look {
-            if limits.asks_others && port_open.is_none() && given_up.is_none() {
-                let answering = tokio::select! {
-                    port = timeout(PROBES, answering_port(process, address, &probe)) => port.ok().flatten(),
-                    // Its own port opens meanwhile.
-                    () = opens(address) => continue,
-                };
-                if let Some(port) = answering {
-                    // A single process has no router to wait for.
-                    let patience = match tree::below(process.pid(), &[]).len() {
-                        0 | 1 => look,
-                        _ => limits.router.max(3 * spawned.elapsed()),
-                    };
-                    given_up = Some(Instant::now() + patience);
-                    let detail = format!(
-                        "the engine generates tokens at port {port}, and nothing listens on {address}, which it was given: does \
-                         `serve` hand `{{port}}` to the server?"
-                    );
-                    hear(&detail);
-                    (is_told, said) = (true, Some(detail));
-                }
-            }
-            if !is_told {
-                let heard = match port_open {
-                    None => closed_but_for(process, address),
-                    Some(_) => said.clone(),
-                };
-                heard.iter().for_each(|heard| hear(heard));
-                is_told = heard.is_some();
-            }
-            next_look = match port_open {
-                None => spawned.elapsed() + look,
-                Some(_) => spawned.elapsed(),
-            };
-        }
-        sleep(pause(spawned.elapsed())).await;
+        Ok(())
     }
-    let said = said.unwrap_or_else(|| match port_open {
-        None => closed_but_for(process, address)
-            .unwrap_or_else(|| format!("nothing listens on {address}")),
-        Some(_) => "the probe got no answer".to_owned(),
-    });
-    let detail = format!(
-        "the engine generated no token within {} s (engine.ready_timeout): {said}",
-        within.as_secs_f64()
-    );
-    Err(StartError::of(process, detail, false))
+
+    /// Asks for a token at the engine's own port.
+    async fn ask(&mut self, port_open: Instant) -> Step {
+        let left = (self.limits.within).saturating_sub(self.spawned.elapsed());
+        let asked = Instant::now();
+        let answered = tokio::select! {
+            answered = timeout(left, (self.probe)(self.address)) => answered,
+            // Another process may hold the port and never answer.
+            Ok(Some(_)) = self.process.wait(left) => return Step::Changed,
+        };
+        match answered {
+            // Somebody else may have taken the port and answer there.
+            Ok(Ok(())) if self.process.exited().is_none() => {
+                return Step::Ready(Ready {
+                    spawned: self.spawned,
+                    port_open,
+                    asked,
+                    ready: Instant::now(),
+                });
+            }
+            Ok(Err(answer)) => {
+                let until = |patience| {
+                    let time = match patience {
+                        Patience::Hopeless => of_hopeless(self.process, self.address),
+                        Patience::For(time) => time,
+                    };
+                    self.given_up.unwrap_or_else(|| Instant::now() + time)
+                };
+                self.given_up = answer.patience.map(until);
+                self.said = Some(answer.said);
+            }
+            // The deadline cuts the last probe off: what an earlier one was told says more.
+            Ok(Ok(())) | Err(_) => {}
+        }
+        Step::NotYet
+    }
+
+    /// Looks at the engine's other ports, and tells what was heard so far.
+    async fn look(&mut self) -> Step {
+        if self.limits.asks_others && self.port_open.is_none() && self.given_up.is_none() {
+            let answering = tokio::select! {
+                port = timeout(PROBES, answering_port(self.process, self.address, &self.probe)) => port.ok().flatten(),
+                // Its own port opens meanwhile.
+                () = opens(self.address) => return Step::Changed,
+            };
+            if let Some(port) = answering {
+                self.answers_at(port);
+            }
+        }
+        if !self.is_told {
+            let heard = match self.port_open {
+                None => closed_but_for(self.process, self.address),
+                Some(_) => self.said.clone(),
+            };
+            heard.iter().for_each(|heard| (self.hear)(heard));
+            self.is_told = heard.is_some();
+        }
+        self.next_look = match self.port_open {
+            None => self.spawned.elapsed() + self.limits.look,
+            Some(_) => self.spawned.elapsed(),
+        };
+        Step::NotYet
+    }
+
+    /// It generates tokens at another port than the one that it was given.
+    fn answers_at(&mut self, port: u16) {
+        // A single process has no router to wait for.
+        let patience = match tree::below(self.process.pid(), &[]).len() {
+            0 | 1 => self.limits.look,
+            _ => self.limits.router.max(3 * self.spawned.elapsed()),
+        };
+        self.given_up = Some(Instant::now() + patience);
+        let detail = format!(
+            "the engine generates tokens at port {port}, and nothing listens on {}, which it was given: does `serve` hand \
+             `{{port}}` to the server?",
+            self.address
+        );
+        (self.hear)(&detail);
+        (self.is_told, self.said) = (true, Some(detail));
+    }
+
+    fn too_late(self) -> StartError {
+        let said = self.said.unwrap_or_else(|| match self.port_open {
+            None => closed_but_for(self.process, self.address)
+                .unwrap_or_else(|| format!("nothing listens on {}", self.address)),
+            Some(_) => "the probe got no answer".to_owned(),
+        });
+        let detail = format!(
+            "the engine generated no token within {} s (engine.ready_timeout): {said}",
+            self.limits.within.as_secs_f64()
+        );
+        StartError::of(self.process, detail, false)
+    }
 }
 
 /// The time for which hopeless answers from `address` are tolerated.

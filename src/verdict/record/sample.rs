@@ -129,7 +129,7 @@ pub enum Condition {
     /// Beside long prompts that are being prefilled.
     Prefill,
     CachedPrefill,
-    /// Cached, and sampled from so few tokens that only the best is left.
+    /// Cached, beside other prompts, and sampled from so few tokens that only the best is left.
     Sampled,
     /// Cached, and ended by the first of some strings.
     Stopped,
@@ -151,7 +151,7 @@ impl Condition {
             Self::CachedBatch => "cached, in a batch",
             Self::Prefill => "beside a prefill",
             Self::CachedPrefill => "cached, beside a prefill",
-            Self::Sampled => "cached, sampled",
+            Self::Sampled => "cached, in a batch, sampled",
             Self::Stopped => "cached, with stop strings",
             Self::Left => "left by its client",
         }

@@ -69,7 +69,10 @@ fn engines_of_a_block_answer_in_turn() {
                     unreachable!()
                 };
                 assert!(send >= done, "{workload}: two requests at once");
-                assert_ne!(first, second, "{workload}: no turn was passed on");
+                assert_ne!(
+                    first, second,
+                    "{workload}: no turn was passed on: {flights:?}"
+                );
             }
         }
     }

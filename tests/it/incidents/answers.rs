@@ -209,7 +209,7 @@ fn what_the_sampler_makes_of_one_token_is_the_greedy_answer() {
             true => ("fail", "ceiling"),
             false => ("inconclusive", "answers-differ"),
         };
-        told.says("same", verdict, rule, &["cached, sampled"]);
+        told.says("same", verdict, rule, &["in a batch, sampled"]);
         // An engine that does not know `top_p` tells nothing.
         let free = &["samples=2"];
         story(able, free, free, 1).says("same", "pass", "ceiling", &[]);

@@ -208,6 +208,7 @@ fn an_api_that_head_alone_breaks_fails() {
             if arms.contains(&l.arm) {
                 for sample in l.samples.iter_mut().step_by(every) {
                     sample.void = void(rule);
+                    sample.tokens.requested = Some(7);
                 }
             }
         })
@@ -260,7 +261,10 @@ fn streams_without_done_fail_where_base_has_it() {
         "reliability",
         text,
     );
-    for session in [ended(head, 2), ended(&Arm::BOTH, 1), ended(&[Arm::Base], 1)] {
+    // After some answers alone: no chance either.
+    let some = judge(&tpot_plan(), &ended(head, 10));
+    assert_eq!(first(&some).verdict, Verdict::Fail);
+    for session in [ended(&Arm::BOTH, 1), ended(&[Arm::Base], 1)] {
         let verdict = judge(&tpot_plan(), &session);
         assert_eq!(first(&verdict).verdict, Verdict::Pass);
     }

@@ -23,7 +23,7 @@ fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
     assert!(effect > 0.01 && effect < 0.03, "{effect}");
     assert_eq!(
         summary(&got),
-        "1 check of 1 gate passed; such runs fail a change of gate/tpot by 2 % in 95 of 100 cases, a smaller one less often"
+        "1 check of 1 gate passed; gate/tpot worse by 2 % would have failed, in 95 of 100 such runs"
     );
 }
 
@@ -401,7 +401,7 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         let verdict = judge(&tpot_plan(), &session);
         report::terminal(&session, &verdict, View::default())
     };
-    let passed = "1 check of 1 gate passed; such runs fail a change of gate/tpot by 2 % in 95 of 100 cases, a smaller one less often";
+    let passed = "1 check of 1 gate passed; gate/tpot worse by 2 % would have failed, in 95 of 100 such runs";
     for (profiles, more) in [
         ("looks = [4]", ""),
         ("gates = [\"gate\"]", ""),

@@ -67,7 +67,7 @@ pub(super) fn visible(text: &str) -> String {
 fn a_pass() {
     insta::assert_snapshot!(visible(&of_record(&record())), @r##"
     <!-- infergate:gate -->
-    ## ✅ Pass: 2 checks of 1 gate passed; such runs fail a change of tpot/regression by 37.1 % in 95 of 100 cases, a smaller one less often
+    ## ✅ Pass: 2 checks of 1 gate passed; tpot/regression worse by 37.1 % would have failed, in 95 of 100 such runs
 
     | check | base | head | change | fails if shown | passes if shown | verdict |
     |---|--:|--:|---|---|---|---|

@@ -130,7 +130,7 @@ pub fn layout(options: &LayoutOptions) -> Result<Layout, Error> {
         .iter()
         .map(|gate| in_results(gate, &records).or_else(|| in_store(&plan, gate, &stored)))
         .collect();
-    let costs = costs(&plan, known);
+    let costs = costs(&plan, known, others(&records));
     let blocks = plan.most_blocks().max(1);
     let pieces: Vec<Piece> = plan
         .gates
@@ -204,19 +204,37 @@ fn in_store(plan: &Plan, gate: &Gate, stored: &[Entry]) -> Option<(Spent, CostSo
     })
 }
 
-/// Every gate's cost, guessed where nobody knows it: at the pace of the gates that are known. Where none is, the sizes
-/// hold against each other only, on a scale on which the whole plan fills its budget.
-fn costs(plan: &Plan, known: Vec<Option<(Spent, CostSource)>>) -> Vec<Cost> {
-    let effort: Vec<f64> = plan.gates.iter().map(plan::effort).collect();
-    let measured = || {
-        known
-            .iter()
-            .zip(&effort)
-            .filter_map(|(k, e)| Some((k.as_ref()?.0, *e)))
+/// What the gates of the newest session that tells took, each with its effort: of another profile too.
+fn others(records: &[(Plan, RunRecord)]) -> Vec<(Spent, f64)> {
+    let of = |(plan, record): &(Plan, RunRecord)| {
+        let gates = plan.gates.iter().filter_map(|gate| {
+            let spent = spent(plan, record, gate).filter(|spent| spent.work_s > 0.0)?;
+            Some((spent, plan::effort(gate)))
+        });
+        let gates: Vec<_> = gates.collect();
+        (!gates.is_empty()).then_some(gates)
     };
-    let tokens: f64 = measured().map(|(_, effort)| effort).sum();
-    let work_s: f64 = measured().map(|(spent, _)| spent.work_s).sum();
-    let starts: Vec<f64> = measured().map(|(spent, _)| spent.start_s).collect();
+    records.iter().find_map(of).unwrap_or_default()
+}
+
+/// Every gate's cost, guessed where nobody knows it: at the pace of the gates that are known, else of `others`. Where none
+/// is, the sizes hold against each other only, on a scale on which the whole plan fills its budget.
+fn costs(
+    plan: &Plan,
+    known: Vec<Option<(Spent, CostSource)>>,
+    others: Vec<(Spent, f64)>,
+) -> Vec<Cost> {
+    let effort: Vec<f64> = plan.gates.iter().map(plan::effort).collect();
+    let pairs = known.iter().zip(&effort);
+    let mut measured: Vec<(Spent, f64)> = pairs
+        .filter_map(|(known, effort)| Some((known.as_ref()?.0, *effort)))
+        .collect();
+    if measured.is_empty() {
+        measured = others;
+    }
+    let tokens: f64 = measured.iter().map(|(_, effort)| effort).sum();
+    let work_s: f64 = measured.iter().map(|(spent, _)| spent.work_s).sum();
+    let starts: Vec<f64> = measured.iter().map(|(spent, _)| spent.start_s).collect();
     let start_s = verdict::stats::mean(&starts).unwrap_or_default();
     let (pace, otherwise) = if tokens > 0.0 {
         (work_s / tokens, CostSource::Guessed)

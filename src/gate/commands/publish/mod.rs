@@ -157,13 +157,12 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
     })
 }
 
-/// True outside of Actions, and where a person started the workflow run: the bot's own account is an app's, `NAME[bot]`.
+/// True outside of Actions, and where a person started the workflow run, whoever starts a later attempt of it: the bot's own
+/// account is an app's, `NAME[bot]`.
 fn is_by_hand() -> bool {
-    let actor = variable("GITHUB_TRIGGERING_ACTOR");
-    match variable("GITHUB_RUN_ID") {
-        None => true,
-        Some(_) => actor.is_some_and(|actor| !actor.ends_with("[bot]")),
-    }
+    let is_person = |name| variable(name).is_some_and(|actor| !actor.ends_with("[bot]"));
+    variable("GITHUB_RUN_ID").is_none()
+        || (is_person("GITHUB_ACTOR") && is_person("GITHUB_TRIGGERING_ACTOR"))
 }
 
 /// The page of this workflow run, where there is one.

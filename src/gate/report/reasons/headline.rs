@@ -6,7 +6,7 @@ use super::sentence;
 use super::words::{capital, name_of};
 use verdict::plural::count;
 use verdict::record::{
-    Advice, CheckVerdict, Facts, Held, Hypothesis, Metric, MetricKind, RuleId, RunVerdict,
+    Advice, CheckVerdict, Facts, Held, Hypothesis, Metric, MetricKind, Remark, RuleId, RunVerdict,
     Statistic, Tested, Verdict,
 };
 
@@ -207,8 +207,23 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         [] => String::new(),
         ids => format!(", waived: {}", ids.join(", ")),
     };
+    // The clearest gain.
+    let is_gain = |check: &&&CheckVerdict| {
+        let mut remarks = check.remarks.iter();
+        remarks.any(|remark| matches!(remark, Remark::Better { .. }))
+    };
+    let size = |check: &CheckVerdict| check.change.unwrap_or_default().abs();
+    let gains = checks.iter().filter(is_gain);
+    let best = gains.max_by(|a, b| size(a).total_cmp(&size(b)));
+    let gain = best.map_or_else(String::new, |check| {
+        format!(
+            "{} ({}); ",
+            moved(check, check.change.unwrap_or_default()),
+            check.id
+        )
+    });
     let passed = format!(
-        "{} of {} passed{waived}",
+        "{gain}{} of {} passed{waived}",
         count(checks.len(), "check"),
         count(verdict.gates.len(), "gate")
     );
@@ -217,7 +232,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
         .filter_map(|check| Some((check.smallest_effect?, &check.id)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((effect, id)) => format!(
-            "{passed}; such runs fail a change of {id} by {} in 95 of 100 cases, a smaller one less often",
+            "{passed}; {id} worse by {} would have failed, in 95 of 100 such runs",
             numbers::effect(effect)
         ),
         None => passed,

@@ -119,26 +119,33 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     }
 }
 
-/// Most of head's answers are not what the API promises, by their count of tokens or how they end, where base's to the same
-/// requests are: head's engine is broken, and not the measurement.
+/// Most of head's answers have not the length that was asked for or end by no proper reason, or some streams lack `[DONE]`,
+/// where base's to the same requests are sound: head's engine is broken, and not the measurement.
 fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
     let (head, base) = (view.of(Arm::Head), view.of(Arm::Base));
     let fail = |facts| Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
     let (streams, all) = (head.tally.no_done, head.tally.streams);
     let ends = base.tally.streams > 0 && base.tally.no_done == 0;
-    if ends && streams >= LEAST_BROKEN as u64 && 2 * streams > all {
+    if ends && streams >= LEAST_BROKEN as u64 {
         return fail(Facts::NoDone { streams, all });
     }
-    let is_broken =
-        |void: &Void| matches!(void.rule, VoidRule::TokenCounts | VoidRule::FinishReason);
+    // The client's own count of a text may be at fault; the length that was asked for is not.
+    let is_broken = |sample: &Sample| {
+        let tokens = &sample.tokens;
+        let lengths = tokens.requested.zip(tokens.completion);
+        sample.void.as_ref().is_some_and(|void| match void.rule {
+            VoidRule::FinishReason => true,
+            VoidRule::TokenCounts => lengths.is_some_and(|(asked, counted)| asked != counted),
+            _ => false,
+        })
+    };
     let mut voids = head.untrusted.clone();
     let sent: usize = head.kept.iter().map(|reading| reading.sent).sum();
     if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
         return None;
     }
     voids.retain(|(launch, sample)| {
-        sample.void.as_ref().is_some_and(is_broken)
-            && beside(view, launch, sample).any(Sample::may_enter)
+        is_broken(sample) && beside(view, launch, sample).any(Sample::may_enter)
     });
     if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
         return None;

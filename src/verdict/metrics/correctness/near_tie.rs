@@ -155,13 +155,21 @@ fn is_tie(a: &TokenLogprob, b: &TokenLogprob, nats: f64) -> Option<bool> {
     if a.top.is_empty() || b.top.is_empty() {
         return None;
     }
-    let near = |of: &TokenLogprob, token: &str| {
-        let logprobs = of.top.iter().map(|(_, logprob)| *logprob);
-        let best = logprobs.fold(f64::NEG_INFINITY, f64::max);
-        let mut listed = of.top.iter();
-        listed.any(|(text, logprob)| text == token && best - logprob < nats)
-    };
-    Some(near(a, &b.token) && near(b, &a.token))
+    Some(is_near(a, &b.token, nats) && is_near(b, &a.token, nats))
+}
+
+fn is_near(of: &TokenLogprob, token: &str, nats: f64) -> bool {
+    let logprobs = of.top.iter().map(|(_, logprob)| *logprob);
+    let best = logprobs.fold(f64::NEG_INFINITY, f64::max);
+    let mut listed = of.top.iter();
+    listed.any(|(text, logprob)| text == token && best - logprob < nats)
+}
+
+/// True if `other` had the token at `place` of `sample` within `nats` of its best one. The lists of a sampler may hold what it
+/// left alone.
+pub fn may_lead_to(other: &Sample, sample: &Sample, place: usize, nats: f64) -> bool {
+    let tokens = other.logprobs.get(place).zip(sample.logprobs.get(place));
+    tokens.is_some_and(|(a, b)| is_near(a, &b.token, nats))
 }
 
 /// True if an answer's token at character `at`, or the one before it, had another one within `nats` of the best. `None`

@@ -54,11 +54,12 @@ fn of(kind: &WorkloadKind) -> f64 {
         WorkloadKind::Answers(w) => {
             let requests = f64::from(w.prompts * w.passes);
             let has = |condition| w.conditions.contains(&condition);
-            let stopped = f64::from(u8::from(has(Condition::Stopped)));
+            let added = [Condition::Stopped, Condition::Sampled].map(has);
+            let added = added.map(u8::from).iter().sum::<u8>();
             // A quarter of what is prefilled is sent again.
             let left = f64::from(u8::from(has(Condition::Left))) / 2.0;
             requests
-                * ((8.0 + stopped) * each(w.prompt_tokens, w.output_tokens)
+                * ((8.0 + f64::from(added)) * each(w.prompt_tokens, w.output_tokens)
                     + (2.0 + left) * each(w.beside_tokens, w.output_tokens))
         }
         WorkloadKind::Session(w) => {

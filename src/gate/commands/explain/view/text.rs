@@ -208,7 +208,7 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
     } else if share > 0.05 {
         "some of them: a slow mode"
     } else {
-        "few: all moved a little, or none did"
+        "no slow mode: if it is slower, all moved a little"
     };
     let threshold = numbers::value(*threshold, e.unit);
     format!("{beyond} of its {of} values are beyond base's p99, {threshold}: {words}")

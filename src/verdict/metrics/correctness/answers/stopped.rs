@@ -1,6 +1,7 @@
 //! Answers that a stop string ends: they are the same prompt's answer alone up to the first of the strings.
 //!
-//! Main function: [`compare`].
+//! Main function: [`compare`]. Engines differ in how they end an answer: with the string or without, for a reason of their own
+//! name, at an end of sequence that the answer alone was not allowed to have. So base tells what is right.
 
 use super::super::near_tie::{first_character, may_part_at, quoted};
 use super::ends_otherwise;
@@ -8,10 +9,10 @@ use crate::record::{STOPS, Sample};
 
 /// What an answer is beside the one that it is to be.
 pub enum Stopped {
-    /// That, or what base's engine makes of it too.
+    /// That, or what base's engine makes of it too, or nothing that can be told.
     Same,
     Wrong(String),
-    /// Another one, which a near-tie may explain. `ends`: the text is the same and ends elsewhere, so that none does.
+    /// Another one, which a near-tie may explain. `ends`: the text is the same and ends elsewhere.
     Differs {
         place: usize,
         ends: bool,
@@ -20,57 +21,78 @@ pub enum Stopped {
 }
 
 /// `alone`: the prompt's answer without stop strings. `base`: base's answers to both requests. Wrong for sure is what no
-/// near-tie explains where base does as it should: engines differ in how they end an answer.
+/// near-tie explains where base does as it should.
 pub fn compare(
     sample: &Sample,
     alone: &Sample,
     base: Option<(&Sample, &Sample)>,
     near_tie: Option<f64>,
 ) -> Stopped {
-    let end = |of: &Sample| (text(of).to_owned(), of.finish_reason.clone());
-    let is_as_base = base.is_some_and(|(stopped, _)| end(stopped) == end(sample));
+    let is_as_base = base.is_some_and(|(stopped, _)| is_alike(stopped, sample));
     if is_as_base || is_right(sample, alone) {
         return Stopped::Same;
     }
-    // It may end by itself, where the answer alone was not allowed to.
     if let Some(end) = base.and_then(|(stopped, _)| ends_otherwise(sample, stopped)) {
         return Stopped::Wrong(end);
     }
-    let expected = up_to_stop(alone);
     let place = first_character(alone, sample);
-    let ends = text(alone).starts_with(text(sample).trim_end());
-    let is_tie = match (ends, near_tie) {
-        (true, _) => Some(false),
-        (false, Some(nats)) => may_part_at(alone, place, nats),
-        (false, None) => None,
+    let (own, whole) = (text(sample), text(alone));
+    let ends = whole.starts_with(own.trim_end());
+    let expected = up_to_stop(alone);
+    let found = || {
+        let (said, right) = (quoted(sample, place), quoted(&expected, place));
+        format!("{said} instead of {right}, the answer alone up to a stop string")
     };
+    if let Some((stopped, _)) = base.filter(|(stopped, alone)| !is_right(stopped, alone)) {
+        // It may end as base's engine never does, and the text may differ as much as base's does.
+        let of_base = text(stopped);
+        let goes_on = own.starts_with(of_base) || of_base.starts_with(own);
+        return match goes_on && own != of_base {
+            true => Stopped::Differs {
+                place,
+                ends,
+                text: found(),
+            },
+            false => Stopped::Same,
+        };
+    }
+    let is_tie = near_tie.and_then(|nats| may_part_at(alone, place, nats));
     if is_tie == Some(true) {
         return Stopped::Same;
     }
-    let text = match text(&expected).trim_end() == text(sample).trim_end() {
-        true => format!(
-            "finish reason {:?} instead of {:?}",
-            sample.finish_reason.as_deref().unwrap_or("none"),
-            expected.finish_reason.as_deref().unwrap_or("none")
-        ),
-        false => format!(
-            "{} instead of {}, the answer alone up to a stop string",
-            quoted(sample, place),
-            quoted(&expected, place)
-        ),
-    };
-    let base_is_right = base.is_some_and(|(stopped, alone)| is_right(stopped, alone));
-    match base_is_right && is_tie == Some(false) {
-        true => Stopped::Wrong(text),
-        false => Stopped::Differs { place, ends, text },
+    // The answer alone, and then the string or a part of it: no near-tie leads there.
+    let leak = own
+        .strip_prefix(text(&expected))
+        .filter(|rest| !rest.is_empty());
+    let is_leak = leak.is_some_and(|rest| {
+        let after = &whole[text(&expected).len()..];
+        ends && STOPS.iter().any(|stop| {
+            after.starts_with(stop) && (stop.starts_with(rest) || rest.starts_with(stop))
+        })
+    });
+    match base.is_some() && (is_tie == Some(false) || is_leak) {
+        true => Stopped::Wrong(found()),
+        false => Stopped::Differs {
+            place,
+            ends,
+            text: found(),
+        },
     }
 }
 
 /// White space before a stop string may be left out.
 fn is_right(sample: &Sample, alone: &Sample) -> bool {
-    let expected = up_to_stop(alone);
-    text(&expected).trim_end() == text(sample).trim_end()
-        && expected.finish_reason == sample.finish_reason
+    is_alike(&up_to_stop(alone), sample)
+}
+
+/// The same text, up to white space at its end, which was cut or not in both.
+fn is_alike(a: &Sample, b: &Sample) -> bool {
+    text(a).trim_end() == text(b).trim_end() && is_cut(a) == is_cut(b)
+}
+
+/// Its engine ended it, for a reason by whatever name.
+fn is_cut(sample: &Sample) -> bool {
+    sample.finish_reason.as_deref() != Some("length")
 }
 
 /// The answer that one alone becomes with the stop strings.
