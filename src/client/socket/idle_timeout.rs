@@ -68,7 +68,7 @@ impl IdleTimeout {
         .await?;
         self.heard = Instant::now();
         // The timer alone would never be asked while more is always there already.
-        if !self.is_done && self.end <= self.heard {
+        if self.end <= self.heard {
             return Err(self.timed_out(self.heard));
         }
         Ok(output)

@@ -271,11 +271,13 @@ where
             }
             Ok(Err(answer)) => {
                 let until = |patience| {
-                    let time = match patience {
-                        Patience::Hopeless => of_hopeless(self.process, self.address),
-                        Patience::For(time) => time,
-                    };
-                    self.given_up.unwrap_or_else(|| Instant::now() + time)
+                    self.given_up.unwrap_or_else(|| {
+                        Instant::now()
+                            + match patience {
+                                Patience::Hopeless => of_hopeless(self.process, self.address),
+                                Patience::For(time) => time,
+                            }
+                    })
                 };
                 self.given_up = answer.patience.map(until);
                 self.said = Some(answer.said);

@@ -154,6 +154,15 @@ impl Preset<'_> {
         (vec!["answers", "latency"], added)
     }
 
+    /// Gates of no profile that the engine bears: they run by name.
+    pub fn by_name(self) -> Vec<&'static str> {
+        let mut names = vec!["e2e", "soak"];
+        if self.counts_streams() && self.says("forces_length = true") {
+            names.push("stream-parity");
+        }
+        names
+    }
+
     /// Profiles and error budgets.
     pub fn session_text(self) -> String {
         let (quick, added) = self.profiles();

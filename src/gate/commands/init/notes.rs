@@ -57,6 +57,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
 /// The gates of each profile.
 pub fn profiles(preset: Preset<'_>) -> String {
     let (quick, added) = preset.profiles();
+    let by_name = preset.by_name().join(", ");
     let more = match added.is_empty() {
         true => String::new(),
         false => format!("; `--profile full` adds {}", added.join(", ")),
@@ -69,7 +70,7 @@ pub fn profiles(preset: Preset<'_>) -> String {
         }
     };
     format!(
-        "`gate check` will run: {}{more}{unchecked}",
+        "`gate check` will run: {}{more}; by name (`--gate`): {by_name}{unchecked}",
         quick.join(", ")
     )
 }

@@ -172,14 +172,16 @@ fn refuse_too_long(layout: &Layout) -> Result<(), Error> {
     Ok(())
 }
 
-/// The newest sessions of this project's result directories. One that cannot be read tells nothing.
+/// The newest sessions of this project's result directories. One that cannot be read tells nothing, and the times of several
+/// machines' launches nothing of each other.
 fn records(root: &Path) -> Vec<(Plan, RunRecord)> {
     let newest = directories(root).into_iter().take(MOST_READ);
     newest
         .filter_map(|path| {
             let record = read_record(&path).ok()?;
             let plan = plan::from_record(&record).ok()?;
-            Some((plan, record))
+            let is_merged = matches!(record.extent, Extent::Merged { .. });
+            (!is_merged).then_some((plan, record))
         })
         .collect()
 }
@@ -187,10 +189,7 @@ fn records(root: &Path) -> Vec<(Plan, RunRecord)> {
 fn in_results(gate: &Gate, records: &[(Plan, RunRecord)]) -> Option<(Spent, CostSource)> {
     records.iter().find_map(|(plan, record)| {
         let same = plan.gates.iter().find(|then| then.hash == gate.hash)?;
-        let spent = match record.extent {
-            Extent::Merged { .. } => return None,
-            _ => spent(plan, record, same)?,
-        };
+        let spent = spent(plan, record, same)?;
         (spent.work_s > 0.0).then_some((spent, CostSource::Results))
     })
 }

@@ -157,8 +157,8 @@ fn options(args: PublishArgs) -> anyhow::Result<PublishOptions> {
     })
 }
 
-/// True outside of Actions, and where a person started the workflow run, whoever starts a later attempt of it: the bot's own
-/// account is an app's, `NAME[bot]`.
+/// True outside of Actions, and where persons started the workflow run and this attempt of it: the bot's own account is an
+/// app's, `NAME[bot]`.
 fn is_by_hand() -> bool {
     let is_person = |name| variable(name).is_some_and(|actor| !actor.ends_with("[bot]"));
     variable("GITHUB_RUN_ID").is_none()

@@ -7,10 +7,14 @@ use crate::plan::Rule;
 use crate::record::{
     Arm, Facts, Launch, Metric, Phase, RuleId, Sample, Verdict, Void, VoidRule, Voids,
 };
+use crate::stats;
 use std::collections::BTreeMap;
 
 /// Fewer requests of head's that break the protocol where base's keep it may be chance.
 const LEAST_BROKEN: usize = 3;
+
+/// So unlikely is it that so many streams of head and none of base's lack their end by chance: ten of them.
+const SURE: f64 = 0.001;
 
 /// Share of head's answers that may have no other to be compared with.
 const UNCOMPARED: f64 = 0.1;
@@ -119,14 +123,15 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     }
 }
 
-/// Most of head's answers have not the length that was asked for or end by no proper reason, or some streams lack `[DONE]`,
+/// Most of head's answers have not the length that was asked for or end by no proper reason, or more streams lack `[DONE]` than by chance,
 /// where base's to the same requests are sound: head's engine is broken, and not the measurement.
 fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
     let (head, base) = (view.of(Arm::Head), view.of(Arm::Base));
     let fail = |facts| Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
     let (streams, all) = (head.tally.no_done, head.tally.streams);
     let ends = base.tally.streams > 0 && base.tally.no_done == 0;
-    if ends && streams >= LEAST_BROKEN as u64 {
+    let are_most = streams >= LEAST_BROKEN as u64 && 2 * streams > all;
+    if ends && (are_most || stats::mcnemar_p_worse(streams, 0) <= SURE) {
         return fail(Facts::NoDone { streams, all });
     }
     // The client's own count of a text may be at fault; the length that was asked for is not.

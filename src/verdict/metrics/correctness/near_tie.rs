@@ -14,6 +14,8 @@ const BEFORE: usize = 8;
 pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
     pub place: usize,
+    /// It is a token's.
+    pub is_token: bool,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, and where those of
@@ -41,6 +43,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
         };
         return Parting {
             place: character,
+            is_token: false,
             text: format!("from character {character} on {said} instead of {expected}{from}"),
             // Tokens that are not the text's excuse nothing, and may still be no tie.
             is_tie: first_listed(other, sample)
@@ -51,6 +54,7 @@ pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Partin
     };
     Parting {
         place: token,
+        is_token: true,
         text: format!("from token {token} on {said} instead of {expected}"),
         is_tie: tie_at(token),
         has_same_tokens: false,

@@ -21,9 +21,10 @@ const QUOTED: usize = 3;
 /// Most situations that are counted.
 const SITUATIONS: usize = 6;
 
-/// Of sampled answers, those that may differ from the greedy ones: of base's, and of head's where base gave none.
+/// Of sampled answers, those that may differ from the greedy ones.
 const QUARTER: f64 = 0.25;
-const HALF: f64 = 0.5;
+
+const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not know `top_p`";
 
 /// Cases whose clients left before (`client::workloads::answers`).
 const LEFT: &str = "left-";
@@ -43,10 +44,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
-    let obeys = match base.sampled {
-        0 => head.obeys_top_p(HALF),
-        _ => base.obeys_top_p(QUARTER),
-    };
+    let asked = if base.sampled > 0 { &base } else { &head };
+    let obeys = asked.obeys_top_p();
     if !obeys {
         head.drop_sampled();
         base.drop_sampled();
@@ -80,6 +79,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         at_least: Some(wrong.len() as f64),
         ..LaunchMeasure::single((wrong.len() + open.len()) as f64, head.answers)
     };
+    if !obeys {
+        measure.remarks.push(SAMPLES_FREELY.to_owned());
+    }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let quoted = all.iter().take(QUOTED);
     measure.remarks.extend(quoted.map(|told| told.text.clone()));
@@ -92,7 +94,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// An answer that is not what it should be.
 struct Told {
     situation: String,
-    is_sampled: bool,
+    /// Under which it differs from another answer; `None`: it is wrong whatever that is.
+    condition: Option<Condition>,
     /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
     text: String,
 }
@@ -133,12 +136,31 @@ impl<'a> Compared<'a> {
         2 * prompts(&differing) > self.repeated.len() as u64
     }
 
-    /// No more than this share of the sampled answers are not the greedy ones: else the engine does not know `top_p`, and
-    /// they tell nothing.
-    fn obeys_top_p(&self, most: f64) -> bool {
-        let differing = self.from_alone.iter().map(|d| &d.told).chain(&self.wrong);
-        let n = differing.filter(|told| told.is_sampled).count();
-        n as f64 <= most * self.sampled as f64
+    /// No more than a quarter of the sampled answers differ from the greedy ones where those of the same batch do not: else the
+    /// engine does not know `top_p`, and they tell nothing.
+    fn obeys_top_p(&self) -> bool {
+        let differing = |condition| {
+            let of_it = self
+                .from_alone
+                .iter()
+                .filter(move |d| d.told.condition == Some(condition));
+            of_it.map(|d| d.prompt).collect::<BTreeSet<_>>()
+        };
+        let in_batch = differing(Condition::CachedBatch);
+        let sampled = differing(Condition::Sampled);
+        let of_sampler = sampled.difference(&in_batch).count();
+        let sure = self
+            .wrong
+            .iter()
+            .filter(|told| told.condition == Some(Condition::Sampled));
+        (of_sampler + sure.count()) as f64 <= QUARTER * self.sampled as f64
+    }
+
+    fn drop_sampled(&mut self) {
+        let is_sampled = |told: &Told| told.condition == Some(Condition::Sampled);
+        self.wrong.retain(|told| !is_sampled(told));
+        self.from_alone.retain(|d| !is_sampled(&d.told));
+        self.from_base.retain(|d| !is_sampled(&d.told));
     }
 
     /// Without log-probabilities a few prompts that were left and come again may differ from base's by near-ties: what the
@@ -148,14 +170,8 @@ impl<'a> Compared<'a> {
             |d: &Difference<'_>| matches!(d.prompt, Prompt::Case(case) if case.starts_with(LEFT));
         let left = self.from_base.iter().filter(|d| is_left(d)).count();
         if near_tie.is_none() && left < LEAST_OTHER {
-            self.from_base.retain(|d| !is_left(d));
+            self.from_base.retain(|d| d.is_at_once || !is_left(d));
         }
-    }
-
-    fn drop_sampled(&mut self) {
-        self.wrong.retain(|told| !told.is_sampled);
-        self.from_alone.retain(|d| !d.told.is_sampled);
-        self.from_base.retain(|d| !d.told.is_sampled);
     }
 
     /// Takes the answers that a stop string ends. `base`: its samples, beside head's; where these are base's, its own way to
@@ -177,7 +193,7 @@ impl<'a> Compared<'a> {
             let told = |text| Told {
                 text: format!("{}: {text}", name(sample)),
                 situation,
-                is_sampled: false,
+                condition: None,
             };
             match stopped::compare(sample, alone, in_base, near_tie) {
                 Stopped::Same => {}
@@ -261,7 +277,7 @@ impl<'a> Compared<'a> {
         let is_sampled = is_under(sample, Condition::Sampled);
         let told = |text: String| Told {
             situation: situation.clone(),
-            is_sampled,
+            condition: None,
             text: format!("{place}: {text}"),
         };
         if let Some(void) = sample.void.as_ref().filter(|_| !is_answer(sample)) {
@@ -300,6 +316,7 @@ impl<'a> Compared<'a> {
         };
         let Parting {
             place: at,
+            is_token,
             text,
             is_tie,
             has_same_tokens,
@@ -311,18 +328,28 @@ impl<'a> Compared<'a> {
             // A blank answer or a repetition that head mends parts at once too.
             is_at_once: is_answer && parts_at_once(other, sample),
             is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
-            told: told(format!("{text} {whose}")),
+            told: Told {
+                condition: condition(sample),
+                ..told(format!("{text} {whose}"))
+            },
         };
         let leads = |nats| may_lead_to(other, sample, at, nats);
         match is_tie {
             Some(true) => {}
-            Some(false) if is_sampled && near_tie.is_some_and(leads) => {}
+            Some(false) if is_sampled && is_token && near_tie.is_some_and(leads) => {}
             Some(false) => self.wrong.push(difference.told),
             // Beside the answer alone it may be the mode: base's of the same mode tells more.
             None if has_same_tokens && whose == "in base" => self.wrong.push(difference.told),
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }
+    }
+}
+
+fn condition(sample: &Sample) -> Option<Condition> {
+    match sample.setting {
+        Some(Setting::Answer { condition, .. }) => Some(condition),
+        _ => None,
     }
 }
 

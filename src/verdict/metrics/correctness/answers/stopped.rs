@@ -28,12 +28,12 @@ pub fn compare(
     base: Option<(&Sample, &Sample)>,
     near_tie: Option<f64>,
 ) -> Stopped {
+    if let Some(end) = base.and_then(|(stopped, _)| ends_otherwise(sample, stopped)) {
+        return Stopped::Wrong(end);
+    }
     let is_as_base = base.is_some_and(|(stopped, _)| is_alike(stopped, sample));
     if is_as_base || is_right(sample, alone) {
         return Stopped::Same;
-    }
-    if let Some(end) = base.and_then(|(stopped, _)| ends_otherwise(sample, stopped)) {
-        return Stopped::Wrong(end);
     }
     let place = first_character(alone, sample);
     let (own, whole) = (text(sample), text(alone));

@@ -444,7 +444,8 @@ fn a_stop_string_ends_an_answer_before_it() {
     assert_eq!(counts(cut, Some(stopped(none, none))), (1.0, 0.0));
     // Another name for the reason.
     let named = || stopped(whole, ("on", "eos_token"));
-    assert_eq!(counts(named(), Some(right())), (0.0, 0.0));
+    assert_eq!(counts(named(), Some(named())), (0.0, 0.0));
+    assert_eq!(counts(named(), Some(right())), (1.0, 1.0));
 }
 
 #[test]
