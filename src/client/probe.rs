@@ -132,7 +132,7 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
         path: path.to_owned(),
         body: Bytes::new(),
         limit: MAX_ANSWER,
-        leaves: false,
+        leaves: None,
     };
     let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
         .exchange(&ask)

@@ -16,8 +16,8 @@ pub enum Stopped {
     /// Several answers in a row were cut or were not HTTP.
     #[error("{FAILURES_IN_A_ROW} requests in a row failed; the last: {0}")]
     Failing(String),
-    /// Several requests in a row failed, the last by silence: the engine hangs.
-    #[error("{FAILURES_IN_A_ROW} requests in a row failed; the last: {0}")]
+    /// Several requests in a row failed, the last by silence, or several streams did not end: the engine hangs.
+    #[error("{FAILURES_IN_A_ROW} requests hung or failed; the last: {0}")]
     Hung(String),
 }
 
@@ -25,6 +25,9 @@ pub enum Stopped {
 #[derive(Debug, Default)]
 pub struct Watchman {
     in_a_row: u32,
+    /// Streams that did not end after their `[DONE]`. Whole answers between them take nothing back: each costs its client half
+    /// a minute.
+    unended: u32,
 }
 
 impl Watchman {
@@ -35,7 +38,8 @@ impl Watchman {
             return None;
         }
         self.in_a_row += 1;
-        let enough = self.in_a_row >= FAILURES_IN_A_ROW;
+        self.unended += u32::from(exchange.is_done());
+        let enough = self.in_a_row.max(self.unended) >= FAILURES_IN_A_ROW;
         match &exchange.ending {
             Ending::Refused(detail) => Some(Stopped::Refused(detail.clone())),
             Ending::Silent(detail) => enough.then(|| Stopped::Hung(detail.clone())),

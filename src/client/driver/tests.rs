@@ -7,6 +7,7 @@ use crate::workloads::{Output, completion, prompted, streamed};
 use crate::{Endpoint, PromptSeed, SessionClock};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 use verdict::plan::Shape;
 use verdict::record::{Condition, Phase};
 
@@ -152,7 +153,7 @@ fn answers_are_read_before_they_take_too_much_memory() {
     assert_eq!((held, unread.is_due()), (8, true));
 }
 
-/// The client closes the connection once the answer begins, and the next request has a new one.
+/// The client closes the connection once the answer begins, or before, and the next request has a new one.
 #[tokio::test]
 async fn a_request_that_is_left_is_sound() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -162,7 +163,7 @@ async fn a_request_that_is_left_is_sound() {
     };
     let server = std::thread::spawn(move || {
         let mut heard = Vec::new();
-        for _ in 0..2 {
+        for is_answered in [true, false] {
             let (mut stream, _) = listener.accept().unwrap();
             assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
             let event = "data: {\"choices\":[{\"text\":\"a\"}]}\n\n";
@@ -170,17 +171,20 @@ async fn a_request_that_is_left_is_sound() {
                 "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
                 event.len()
             );
-            stream.write_all(answer.as_bytes()).unwrap();
+            if is_answered {
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
             // Ends with the connection.
             heard.push(stream.read(&mut [0; 4096]).unwrap_or(0));
         }
         heard
     });
-    let output = Output {
-        condition: Some(Condition::Left),
-        ..Output::streamed(8)
-    };
-    let left = |index| {
+    let left = |index, time| {
+        let output = Output {
+            condition: Some(Condition::Left),
+            leaves: Some(Duration::from_millis(time)),
+            ..Output::streamed(8)
+        };
         let said = SentPrompt::Text {
             text: "a".into(),
             unfit: None,
@@ -190,7 +194,7 @@ async fn a_request_that_is_left_is_sound() {
     let clock = SessionClock::start();
     let progress = |_, _| {};
     let mut driver = Driver::start(&endpoint, "g/w", &clock, &progress, (1, 2));
-    let wave = Wave::new(vec![left(0), left(1)], Pace::Slots(1));
+    let wave = Wave::new(vec![left(0, 60_000), left(1, 10)], Pace::Slots(1));
     driver.wave(wave).await;
     let samples = driver.finish().samples;
     assert_eq!(server.join().unwrap(), [0, 0]);

@@ -118,7 +118,7 @@ impl Exchange {
         }
     }
 
-    /// True if a stream said that nothing more comes.
+    /// True if the body ends with `[DONE]`.
     pub fn is_done(&self) -> bool {
         is_done(&self.body)
     }
@@ -134,7 +134,7 @@ impl Exchange {
     }
 }
 
-/// True for the end of a stream, as a body or with the framing around it.
+/// True if these bytes end with `[DONE]`, chunked framing or not.
 pub fn is_done(end: &[u8]) -> bool {
     end.trim_ascii_end().ends_with(b"[DONE]")
 }

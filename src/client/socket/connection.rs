@@ -48,8 +48,8 @@ pub struct Ask {
     pub body: Bytes,
     /// Longest answer to store.
     pub limit: usize,
-    /// The connection is closed once the answer's body begins.
-    pub leaves: bool,
+    /// The connection is closed once the answer's body begins, and after this time at the latest.
+    pub leaves: Option<Duration>,
 }
 
 /// A stream of requests to one endpoint over one connection at a time.
@@ -133,9 +133,11 @@ impl Client {
         let before = connection.wire.received();
         let mut exchange = Exchange::begin(opened_ns, self.clock.now_ns());
         let mut idle_timeout = IdleTimeout::new(self.silence);
-        let ended = connection
-            .carry(ask, self.request(ask), &mut exchange, &mut idle_timeout)
-            .await;
+        let carried = connection.carry(ask, self.request(ask), &mut exchange, &mut idle_timeout);
+        let ended = match ask.leaves {
+            None => carried.await,
+            Some(time) => timeout(time, carried).await.unwrap_or(Err(Ending::Left)),
+        };
         let is_silent = connection.wire.received() == before;
         match ended {
             Ok(()) => self.connection = Some(connection).filter(|_| self.keep_alive),
@@ -266,8 +268,8 @@ impl Connection {
         idle_timeout: &mut IdleTimeout,
     ) -> Result<(), Ending> {
         let silent = match ask.leaves {
-            true => None,
-            false => self.read_ahead(idle_timeout).await.err(),
+            Some(_) => None,
+            None => self.read_ahead(idle_timeout).await.err(),
         };
         loop {
             let frame = drive(&mut self.driver, body.frame());
@@ -290,7 +292,7 @@ impl Connection {
             if exchange.is_done() {
                 idle_timeout.expect_end();
             }
-            if ask.leaves && exchange.status == Some(200) {
+            if ask.leaves.is_some() && exchange.status == Some(200) {
                 return Err(Ending::Left);
             }
         }

@@ -39,7 +39,7 @@ impl IdleTimeout {
         }
     }
 
-    /// Nothing but the end is to come.
+    /// `[DONE]` came: only the end of the body is expected.
     pub fn expect_end(&mut self) {
         if !self.is_done {
             self.is_done = true;

@@ -121,7 +121,7 @@ impl Tap {
         state.flushed && state.framing.is_open() && state.ahead.wants_more()
     }
 
-    /// What was read ahead so far said that nothing more comes.
+    /// True if what was read ahead ends with `[DONE]`.
     pub fn is_done(&self) -> bool {
         is_done(self.state().ahead.bytes())
     }

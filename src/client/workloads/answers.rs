@@ -11,8 +11,8 @@
 //!
 //! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token;
 //! - stopped: the known prompts once more, each up to the first of some strings;
-//! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts are then
-//!   answered alone, from what the cache kept of them.
+//! - left: of what is prefilled every second answer is left by its client, as it begins or while its prompt is computed; those
+//!   beside new prompts are then answered alone, from what the cache kept of them.
 //!
 //! Refuses to know: sockets, what the answers say.
 
@@ -20,6 +20,7 @@ use super::prompt::SentPrompt;
 use super::request_plan::{Label, Pace, Planned, Wave};
 use super::{Output, prompted};
 use crate::{Endpoint, PromptSeed};
+use std::time::Duration;
 use verdict::plan::Answers;
 use verdict::record::{Condition, Phase, Setting};
 
@@ -71,6 +72,14 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
     waves
 }
 
+/// When clients leave, at the latest: some as the answer begins, others while an engine that takes so long computes the prompt.
+const LEAVE: [Duration; 4] = [
+    Duration::from_millis(10),
+    Duration::from_secs(3_600),
+    Duration::from_millis(40),
+    Duration::from_millis(160),
+];
+
 struct Writer<'a> {
     endpoint: &'a Endpoint,
     id: &'a str,
@@ -78,7 +87,7 @@ struct Writer<'a> {
     seed: PromptSeed,
     /// Index of the next request.
     next: u32,
-    /// Prompts that were left beside new ones.
+    /// Prompts whose clients left in the last wave of `Prefill`.
     left: Vec<u32>,
 }
 
@@ -116,6 +125,7 @@ impl Writer<'_> {
             // Engines differ in which tokens they list of a stop string.
             logprobs: (self.answers.logprobs.top_k).filter(|_| condition != Condition::Stopped),
             condition: Some(condition),
+            leaves: None,
         };
         // Every second prompt ends as the one before.
         let other = number - number % 2;
@@ -136,8 +146,10 @@ impl Writer<'_> {
         if is_left && condition == Condition::Prefill {
             self.left.push(number);
         }
+        let turn = (place / 2) as usize % LEAVE.len();
         let output = Output {
             condition: under,
+            leaves: is_left.then_some(LEAVE[turn]),
             ..Output::streamed(self.answers.output_tokens)
         };
         let said = self.said(number, self.answers.beside_tokens);

@@ -21,6 +21,7 @@ use self::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, bod
 use self::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::socket::connection::Ask;
 use super::{Endpoint, PromptSeed};
+use std::time::Duration;
 use verdict::plan::{
     FirstRequest, GoldenCase, Goldens, Mixed, Session, Shape, Steady, TaskCase, Tasks, TextPrompt,
     Texts,
@@ -109,8 +110,10 @@ pub struct Output {
     pub streamed: bool,
     /// Log-probabilities of so many best tokens.
     pub logprobs: Option<u32>,
-    /// An answer that is sampled, stopped or left is asked for in its own way.
+    /// Requests that are sampled or stopped have further parameters.
     pub condition: Option<Condition>,
+    /// Of one that is left: when, at the latest.
+    pub leaves: Option<Duration>,
 }
 
 impl Output {
@@ -120,6 +123,7 @@ impl Output {
             streamed: false,
             logprobs: None,
             condition: None,
+            leaves: None,
         }
     }
 
@@ -134,14 +138,10 @@ impl Output {
         self.condition == Some(Condition::Stopped)
     }
 
-    fn is_left(self) -> bool {
-        self.condition == Some(Condition::Left)
-    }
-
-    /// The same request, which its client leaves if the condition says so.
+    /// The same request, which its client may leave.
     fn left(self, ask: Ask) -> Ask {
         Ask {
-            leaves: self.is_left(),
+            leaves: self.leaves,
             ..ask
         }
     }
@@ -230,8 +230,8 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
         forced,
         most,
         stopped: output.is_stopped(),
-        // How much of it came is chance.
-        keep_text: !output.is_left(),
+        // How much arrives before the client leaves is random.
+        keep_text: output.leaves.is_none(),
         ..Expect::default()
     };
     (length, expect)

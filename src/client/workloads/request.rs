@@ -160,7 +160,7 @@ impl Mode {
         }
     }
 
-    /// The same by the sampler, which is left no choice.
+    /// The same, sampled from the best token alone.
     pub fn sampled(self) -> Self {
         Self {
             temperature: 1.0,

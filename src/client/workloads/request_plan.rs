@@ -197,7 +197,7 @@ impl Ask {
             path: route.to_owned(),
             body: json,
             limit: MAX_BODY,
-            leaves: false,
+            leaves: None,
         }
     }
 }

@@ -20,8 +20,8 @@ pub fn tail(path: &Path) -> String {
         .join("\n")
 }
 
-/// The same of a build, whose first error may stand far above: from its line on, and the last lines. Compilers begin the line
-/// with the word, or put it after the place.
+/// The first error in a build's log with the lines after it, then the last lines. Compilers begin that line with `error`, or
+/// write ` error:` behind the place.
 pub fn of_build(path: &Path) -> String {
     let text = read_end(path).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();

@@ -10,10 +10,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{Pid, getpgid};
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -83,28 +80,6 @@ pub struct Process {
     in_sandbox: bool,
     /// Ends the child if the gate is killed; leads the group that it was started in. Dropped after its end.
     ward: Watchdog,
-}
-
-/// Ports that are given out: below those that Linux draws for other sockets (32,768 to 60,999, ip(7)), which an engine opens
-/// too while it loads its model.
-const PORTS: Range<u16> = 16_384..32_768;
-
-/// Ports that are tried.
-const TRIES: u32 = 100;
-
-/// A port that was free a moment ago.
-pub fn free_port() -> Result<u16, ProcessError> {
-    let mut last = io::Error::from(io::ErrorKind::AddrInUse);
-    for _ in 0..TRIES {
-        // Each `RandomState` has its own keys.
-        let drawn = RandomState::new().hash_one(std::process::id());
-        let port = PORTS.start + (drawn % PORTS.len() as u64) as u16;
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Ok(_) => return Ok(port),
-            Err(error) => last = error,
-        }
-    }
-    Err(ProcessError::Port(last))
 }
 
 impl Process {

@@ -1,13 +1,11 @@
 //! Waiting for an engine that starts: until it has generated a token, or will not.
 
+use super::ports::{closed_but_for, ephemeral, is_open, opens, other_ports, ports};
 use super::process::Process;
-use super::sockets::Sockets;
 use super::tree;
 use std::future::Future;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 /// The pause between two probes of a starting engine: 0.2 % of the time so far, and 1 ms at least. It is the error of the
@@ -40,9 +38,6 @@ const PROBES: Duration = Duration::from_secs(5);
 /// An engine that generates tokens at another port has this long, and three times as long as it took until then, to open its
 /// own: a router may wait for workers that load one after another.
 const ROUTER: Duration = Duration::from_secs(180);
-
-/// A full queue of connections answers no later than this, or counts as closed: the process is looked at in between.
-const CONNECT: Duration = Duration::from_secs(1);
 
 /// Why an engine generated no token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,11 +135,6 @@ pub struct Ready {
     pub ready: Instant,
 }
 
-async fn is_open(address: SocketAddr) -> bool {
-    let connected = timeout(CONNECT, TcpStream::connect(address)).await;
-    connected.is_ok_and(|stream| stream.is_ok())
-}
-
 /// Waits until `probe` reports a token, the engine exits, the time is over, or the probes' patience runs out. An error carries
 /// the last probe's message. `hear` is called after `LOOK`, once, with that message or the other ports that the engine
 /// listens on, and when it generates a token at one of those.
@@ -194,7 +184,7 @@ struct Starting<'a, F, H> {
     is_told: bool,
 }
 
-/// What a step has shown.
+/// The result of a step.
 enum Step {
     Ready(Ready),
     /// Something changed: the next step is due at once.
@@ -346,38 +336,6 @@ where
     }
 }
 
-/// The time for which hopeless answers from `address` are tolerated.
-fn of_hopeless(process: &Process, address: SocketAddr) -> Duration {
-    match ports(process).contains(&address.port()) {
-        true => PATIENCE_AT_ITS_PORT,
-        false => PATIENCE,
-    }
-}
-
-/// The ports on which the process or its children listen, as far as this user may see them.
-fn ports(process: &Process) -> Vec<u16> {
-    let sockets = Sockets::read();
-    let below = tree::below(process.pid(), &[]);
-    let mut ports: Vec<u16> = below.iter().flat_map(|id| sockets.ports(id.pid)).collect();
-    ports.sort_unstable();
-    ports.dedup();
-    ports
-}
-
-/// The ports on which the process or its children listen, but for its own.
-fn other_ports(process: &Process, address: SocketAddr) -> Vec<u16> {
-    let mut ports = ports(process);
-    ports.retain(|port| *port != address.port());
-    ports
-}
-
-/// Returns once something listens there.
-async fn opens(address: SocketAddr) {
-    while !is_open(address).await {
-        sleep(Duration::from_millis(1)).await;
-    }
-}
-
 /// Another port of the engine at which it generates a token. Ports in the range from which the kernel chooses are not asked:
 /// over those parts of an engine speak to each other.
 async fn answering_port<F, Fut>(process: &Process, address: SocketAddr, probe: &F) -> Option<u16>
@@ -395,27 +353,12 @@ where
     None
 }
 
-/// The range from which the kernel chooses ports (ip(7)).
-fn ephemeral() -> RangeInclusive<u16> {
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-    let range = range.unwrap_or_default();
-    let mut bounds = range
-        .split_whitespace()
-        .map_while(|bound| bound.parse().ok());
-    bounds.next().unwrap_or(32_768)..=bounds.next().unwrap_or(u16::MAX)
-}
-
-/// Says that nothing listens on `address`, and which ports the process or its children listen on.
-fn closed_but_for(process: &Process, address: SocketAddr) -> Option<String> {
-    let ports = other_ports(process, address);
-    let named: Vec<String> = ports.iter().map(u16::to_string).collect();
-    let word = if ports.len() == 1 { "port" } else { "ports" };
-    (!ports.is_empty()).then(|| {
-        format!(
-            "nothing listens on {address} (`{{port}}` in `serve`) so far; the engine, or a part of it, listens on {word} {}",
-            named.join(", ")
-        )
-    })
+/// The time for which hopeless answers from `address` are tolerated.
+fn of_hopeless(process: &Process, address: SocketAddr) -> Duration {
+    match ports(process).contains(&address.port()) {
+        true => PATIENCE_AT_ITS_PORT,
+        false => PATIENCE,
+    }
 }
 
 #[cfg(test)]

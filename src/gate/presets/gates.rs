@@ -154,7 +154,7 @@ impl Preset<'_> {
         (vec!["answers", "latency"], added)
     }
 
-    /// Gates of no profile that the engine bears: they run by name.
+    /// Gates outside of the profiles that suit the engine; they run by name.
     pub fn by_name(self) -> Vec<&'static str> {
         let mut names = vec!["e2e", "soak"];
         if self.counts_streams() && self.says("forces_length = true") {

@@ -3,8 +3,8 @@
 use super::arms::{Arms, filled, made_of, own_modules};
 use super::{Error, Event};
 use crate::launch::{
-    self, Limits, NotReady, Patience, Process, Start, StartError, TreeFiles, Workspace,
-    await_ready, free_port,
+    self, Limits, NotReady, Patience, Process, ProcessError, Start, StartError, TreeFiles,
+    Workspace, await_ready, free_port,
 };
 use crate::measure::{Configuration, Host, Started};
 use client::ProbeError;
@@ -312,7 +312,7 @@ impl Host for ArmHost<'_> {
         let mut again = true;
         loop {
             let resident_share = self.prepare(arm, *page_cache).await?;
-            let port = free_port()?;
+            let port = free_port().map_err(ProcessError::Port)?;
             match self.try_start(arm, args, &log, port).await? {
                 Ok(mut started) => {
                     started.startup.resident_share = resident_share;

@@ -2,7 +2,7 @@
 //!
 //! Main type: [`AnswerCounts`]. Refuses to know: what is worth a remark.
 
-use crate::record::{Condition, Sample, Setting, USUAL_TOKENS_AN_EVENT};
+use crate::record::{Condition, Sample, USUAL_TOKENS_AN_EVENT};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnswerCounts {
@@ -39,7 +39,8 @@ impl AnswerCounts {
             self.tokens += u64::from(tokens.unwrap_or(0));
             self.prompts += u64::from(sample.tokens.prompt.is_some());
             self.prompt_tokens += u64::from(sample.tokens.prompt.unwrap_or(0));
-            if sample.is_blank() && !is_stopped(sample) {
+            // A stop string may end an answer before its first word.
+            if sample.is_blank() && sample.condition() != Some(Condition::Stopped) {
                 self.blank += 1;
             } else if sample.finish_reason.as_deref() == Some("stop") {
                 self.ended += 1;
@@ -91,12 +92,6 @@ impl AnswerCounts {
     pub fn may_burst_untold(&self) -> bool {
         2 * self.untold_bursts >= self.untold.max(1)
     }
-}
-
-/// A stop string may end it before its first word.
-fn is_stopped(sample: &Sample) -> bool {
-    let setting = sample.setting;
-    matches!(setting, Some(Setting::Answer { condition, .. }) if condition == Condition::Stopped)
 }
 
 fn mean(sum: u64, n: u64) -> Option<f64> {

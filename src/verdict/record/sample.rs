@@ -46,6 +46,14 @@ impl Sample {
         self.phase == Phase::Measured && self.void.is_none()
     }
 
+    /// The condition of a workload `answers` under which it was sent.
+    pub fn condition(&self) -> Option<Condition> {
+        match self.setting {
+            Some(Setting::Answer { condition, .. }) => Some(condition),
+            _ => None,
+        }
+    }
+
     /// True if the text is [`is_blank`]; false where it is not kept.
     pub fn is_blank(&self) -> bool {
         self.text.as_deref().is_some_and(is_blank)
@@ -133,7 +141,7 @@ pub enum Condition {
     Sampled,
     /// Cached, and ended by the first of some strings.
     Stopped,
-    /// Its client leaves once the answer begins.
+    /// Its client leaves as the answer begins, or before.
     Left,
 }
 

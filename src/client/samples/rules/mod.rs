@@ -126,7 +126,7 @@ impl Seen<'_> {
 
     fn no_output(&self) -> Option<Void> {
         let transcript = self.transcript;
-        // A stop string at once, by whatever name the engine has for it.
+        // A stop string may come first. Engines name that reason differently.
         let reason = transcript.finish_reason.as_deref();
         let has_ended = |reason: &str| reason != "length" && !GIVEN_UP.contains(&reason);
         if self.expect.stopped && reason.is_some_and(has_ended) {

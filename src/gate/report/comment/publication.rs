@@ -124,7 +124,7 @@ impl Publication<'_> {
                     Conclusion::Neutral
                 }
                 Verdict::Pass => Conclusion::Success,
-                // Who makes an engine slow enough could choose it.
+                // A slow engine would be a way to choose this ending.
                 Verdict::Inconclusive if is_cut_short(judged.verdict) => Conclusion::Failure,
                 Verdict::Inconclusive => inconclusive,
                 // A broken measurement has shown nothing, and must not look as if it had.

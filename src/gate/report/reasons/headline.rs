@@ -42,14 +42,26 @@ pub fn summary(verdict: &RunVerdict) -> String {
         (_, 1) => "; 1 check is invalid".to_owned(),
         (_, n) => format!("; {n} checks are invalid"),
     };
+    // Nobody should miss these behind a measurement that is invalid.
+    let answers = checks.iter().find(|check| {
+        check.verdict == Verdict::Inconclusive && check.metric == Metric::AnswerMismatches
+    });
+    let answers = match (verdict.verdict, answers) {
+        (Verdict::Invalid, Some(check)) => format!(
+            "; answers may differ in {} ({}, undecided)",
+            numbers::optional(check.head, check.metric.unit()),
+            check.id
+        ),
+        _ => String::new(),
+    };
     let words = in_words(first);
     let is_shared = decisive.len() > 1 && decisive.iter().all(|check| in_words(check) == words);
     match is_shared {
         true => {
             let others = count(decisive.len() - 1, "more check");
-            format!("{words} ({} and {others}){invalid}", first.id)
+            format!("{words} ({} and {others}){invalid}{answers}", first.id)
         }
-        false => format!("{words} ({}){more}{invalid}", first.id),
+        false => format!("{words} ({}){more}{invalid}{answers}", first.id),
     }
 }
 

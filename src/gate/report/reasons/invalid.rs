@@ -146,9 +146,15 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             count(*launches, "launch")
         ),
         Facts::Drift { arm, drift } => format!(
-            "{metric} moves by {:+.1} % within a launch ({}, last third against first): the warm-up is too short",
+            "{metric} moves by {:+.1} % within a launch ({}, last third against first): the warm-up is too short; raise {} in \
+             gates/{}.toml",
             drift.exp_m1() * 100.0,
-            arm.map_or("both arms", Arm::name)
+            arm.map_or("both arms", Arm::name),
+            match check.metric {
+                Metric::PrefillDrift | Metric::PrefillExcess => "`warmup_turns`",
+                _ => "`warmup`",
+            },
+            gate_of(check)
         ),
         Facts::ThrottledLaunches { base, head } => format!(
             "the GPU throttled in {head} launches of head and {base} of base: head may draw more power"
@@ -253,6 +259,14 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
         _ => String::new(),
     };
     format!("{arms} failed to answer: {}{end}", listed(voids))
+}
+
+/// The gate's name, which is that of its file.
+fn gate_of(check: &CheckVerdict) -> &str {
+    check
+        .id
+        .split_once('/')
+        .map_or(check.id.as_str(), |(gate, _)| gate)
 }
 
 /// `the detail (request 7 of tpot/decode in launch 2 of head; in all 3 × cut-stream, 1 × status)`.

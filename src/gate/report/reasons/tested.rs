@@ -70,16 +70,19 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
     };
     let text = format!("{subject}, {broken} {stated}{remarks}{meant}");
     match held {
-        Held::Unsure => format!("{text}; {}", why_unsure(check.metric)),
+        Held::Unsure => format!("{text}; {}", why_unsure(check)),
         _ => text,
     }
 }
 
-fn why_unsure(metric: Metric) -> &'static str {
-    match metric {
+fn why_unsure(check: &CheckVerdict) -> String {
+    let file = check.id.split_once('/').map_or("gates", |(gate, _)| gate);
+    let why = match check.metric {
         Metric::AnswerMismatches => {
-            "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, set `top_k` of \
-             the workload, if the engine gives log-probabilities; else ask more `prompts`"
+            return format!(
+                "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, set `top_k` \
+                 in gates/{file}.toml, if the engine gives log-probabilities; else four times as many `prompts` or `passes`"
+            );
         }
         Metric::StreamMismatches => {
             "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, raise `passes` \
@@ -92,7 +95,8 @@ fn why_unsure(metric: Metric) -> &'static str {
         _ => {
             "the readings vary so much that this may be chance: use a longer workload, or read telemetry more often"
         }
-    }
+    };
+    why.to_owned()
 }
 
 /// ` (base 20 ms)`, where base was measured.

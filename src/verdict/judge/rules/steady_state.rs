@@ -8,6 +8,8 @@ use crate::stats;
 
 /// Within-launch drift beyond this, and …
 const STEADY_DRIFT: f64 = 0.02;
+/// Beyond this in a comparison whose arms drift alike: it moves both values by the same.
+const ALIKE_DRIFT: f64 = 0.05;
 /// … this sure, is no steady state.
 const STEADY_P: f64 = 0.001;
 /// Arms that drift apart with a smaller p than this do not fail: a failure is not surer than its measurement.
@@ -18,10 +20,14 @@ const APART_P: f64 = 0.05;
 /// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     let drifts = Drifts::of(view)?;
+    let most = match drifts.are_alike() {
+        true => ALIKE_DRIFT,
+        false => STEADY_DRIFT,
+    };
     let arms = view.arms().iter().copied().map(Some).chain([None]);
     arms.into_iter().find_map(|arm| {
         let (drift, n) = drifts.mean(arm)?;
-        let is_clear = drift.abs() > STEADY_DRIFT && drifts.p(drift, 1.0 / n) < STEADY_P;
+        let is_clear = drift.abs() > most && drifts.p(drift, 1.0 / n) < STEADY_P;
         is_clear.then_some(Unsteady { arm, drift })
     })
 }
@@ -78,6 +84,13 @@ impl Drifts {
             .filter(|(of, _)| arm.is_none_or(|arm| arm == *of));
         let all: Vec<f64> = mine.flat_map(|(_, drifts)| drifts).copied().collect();
         Some((stats::mean(&all)?, all.len() as f64))
+    }
+
+    /// True if both arms are there, and drift by no more than [`STEADY_DRIFT`] apart.
+    fn are_alike(&self) -> bool {
+        let [base, head] = Arm::BOTH.map(|arm| self.mean(Some(arm)));
+        let apart = base.zip(head).map(|((base, _), (head, _))| head - base);
+        apart.is_some_and(|apart| apart.abs() <= STEADY_DRIFT)
     }
 
     /// Two-sided p that a mean is not zero whose variance is so many times a launch's. 1 where nothing tells how much

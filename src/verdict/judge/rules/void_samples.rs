@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// Fewer requests of head's that break the protocol where base's keep it may be chance.
 const LEAST_BROKEN: usize = 3;
 
-/// So unlikely is it that so many streams of head and none of base's lack their end by chance: ten of them.
+/// A chance below this is none: ten streams of head without `[DONE]`, and none of base.
 const SURE: f64 = 0.001;
 
 /// Share of head's answers that may have no other to be compared with.
@@ -123,8 +123,8 @@ fn miscounted(view: &View<'_, '_>) -> Option<Finding> {
     }
 }
 
-/// Most of head's answers have not the length that was asked for or end by no proper reason, or more streams lack `[DONE]` than by chance,
-/// where base's to the same requests are sound: head's engine is broken, and not the measurement.
+/// Most of head's answers lack the forced length or a valid finish reason, or more streams than chance explains lack `[DONE]`,
+/// while base's are sound: head's engine is broken, and not the measurement.
 fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
     let (head, base) = (view.of(Arm::Head), view.of(Arm::Base));
     let fail = |facts| Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));

@@ -14,7 +14,7 @@ const BEFORE: usize = 8;
 pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
     pub place: usize,
-    /// It is a token's.
+    /// `place` counts tokens, not characters.
     pub is_token: bool,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
@@ -169,8 +169,8 @@ fn is_near(of: &TokenLogprob, token: &str, nats: f64) -> bool {
     listed.any(|(text, logprob)| text == token && best - logprob < nats)
 }
 
-/// True if `other` had the token at `place` of `sample` within `nats` of its best one. The lists of a sampler may hold what it
-/// left alone.
+/// True if `other` had the token at `place` of `sample` within `nats` of its best one. A sampler's own
+/// lists may hold no other.
 pub fn may_lead_to(other: &Sample, sample: &Sample, place: usize, nats: f64) -> bool {
     let tokens = other.logprobs.get(place).zip(sample.logprobs.get(place));
     tokens.is_some_and(|(a, b)| is_near(a, &b.token, nats))

@@ -5,7 +5,7 @@
 use super::stopped::{self, Stopped};
 use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, are_most, ends_otherwise, is_answer,
-    is_degenerate, is_same, is_under,
+    is_degenerate, is_same,
 };
 use crate::metrics::correctness::near_tie::{
     Parting, may_lead_to, parting, parts_at_once, parts_within,
@@ -94,7 +94,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
 /// An answer that is not what it should be.
 struct Told {
     situation: String,
-    /// Under which it differs from another answer; `None`: it is wrong whatever that is.
+    /// Its request's condition; `None` if it is wrong under any.
     condition: Option<Condition>,
     /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
     text: String,
@@ -180,7 +180,7 @@ impl<'a> Compared<'a> {
         let is_base = base.is_none();
         let base = base.unwrap_or_default();
         let (own_alone, base_alone) = (Answers::new(own, &[]), Answers::new(base, &[]));
-        let sound = |s: &&&Sample| is_under(s, Condition::Stopped) && is_answer(s);
+        let sound = |s: &&&Sample| s.condition() == Some(Condition::Stopped) && is_answer(s);
         for sample in own.iter().filter(sound) {
             let case = sample.case.as_deref().unwrap_or_default();
             let Some(alone) = own_alone.alone.get(case) else {
@@ -274,7 +274,7 @@ impl<'a> Compared<'a> {
 
     fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
         let (situation, place) = (situation(sample), name(sample));
-        let is_sampled = is_under(sample, Condition::Sampled);
+        let is_sampled = sample.condition() == Some(Condition::Sampled);
         let told = |text: String| Told {
             situation: situation.clone(),
             condition: None,
@@ -329,7 +329,7 @@ impl<'a> Compared<'a> {
             is_at_once: is_answer && parts_at_once(other, sample),
             is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
             told: Told {
-                condition: condition(sample),
+                condition: sample.condition(),
                 ..told(format!("{text} {whose}"))
             },
         };
@@ -343,13 +343,6 @@ impl<'a> Compared<'a> {
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }
-    }
-}
-
-fn condition(sample: &Sample) -> Option<Condition> {
-    match sample.setting {
-        Some(Setting::Answer { condition, .. }) => Some(condition),
-        _ => None,
     }
 }
 

@@ -76,8 +76,8 @@ impl<'a> Prompt<'a> {
     }
 }
 
-/// One launch's answers, and base's to the same prompts where base was launched beside it. Those that a stop string ends
-/// ([`stopped`]), or their client, are no others' equal and are left out.
+/// One launch's answers, and base's to the same prompts where base was launched beside it. Answers that a
+/// stop string ([`stopped`]) or the client cut are left out: they equal no other answer.
 pub struct Answers<'a> {
     /// Of each case the first answer that was got alone.
     alone: BTreeMap<&'a str, &'a Sample>,
@@ -401,18 +401,16 @@ fn has_reference(requests: &Requests<'_>) -> bool {
 fn is_alone(sample: &Sample) -> bool {
     match sample.setting {
         Some(Setting::Cell { .. }) => sample.phase == Phase::Warmup,
-        Some(Setting::Answer { condition, .. }) => condition == Condition::Alone,
-        _ => false,
+        _ => sample.condition() == Some(Condition::Alone),
     }
 }
 
 /// True for an answer that was to end before its last token.
 fn is_cut_short(sample: &Sample) -> bool {
-    is_under(sample, Condition::Stopped) || is_under(sample, Condition::Left)
-}
-
-fn is_under(sample: &Sample, asked: Condition) -> bool {
-    matches!(sample.setting, Some(Setting::Answer { condition, .. }) if condition == asked)
+    matches!(
+        sample.condition(),
+        Some(Condition::Stopped | Condition::Left)
+    )
 }
 
 /// True for a whole answer. What the cache knew of its prompt makes it no other one.

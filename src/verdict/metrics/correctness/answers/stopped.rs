@@ -7,9 +7,9 @@ use super::super::near_tie::{first_character, may_part_at, quoted};
 use super::ends_otherwise;
 use crate::record::{STOPS, Sample};
 
-/// What an answer is beside the one that it is to be.
+/// The result of a comparison with the expected answer.
 pub enum Stopped {
-    /// That, or what base's engine makes of it too, or nothing that can be told.
+    /// As expected, or as base's, or not comparable.
     Same,
     Wrong(String),
     /// Another one, which a near-tie may explain. `ends`: the text is the same and ends elsewhere.
@@ -44,7 +44,7 @@ pub fn compare(
         format!("{said} instead of {right}, the answer alone up to a stop string")
     };
     if let Some((stopped, _)) = base.filter(|(stopped, alone)| !is_right(stopped, alone)) {
-        // It may end as base's engine never does, and the text may differ as much as base's does.
+        // Base's engine follows other rules: only more or less of base's text is a difference.
         let of_base = text(stopped);
         let goes_on = own.starts_with(of_base) || of_base.starts_with(own);
         return match goes_on && own != of_base {
@@ -60,7 +60,7 @@ pub fn compare(
     if is_tie == Some(true) {
         return Stopped::Same;
     }
-    // The answer alone, and then the string or a part of it: no near-tie leads there.
+    // The expected answer, then the stop string or a part of it: no near-tie leads there.
     let leak = own
         .strip_prefix(text(&expected))
         .filter(|rest| !rest.is_empty());
@@ -85,12 +85,12 @@ fn is_right(sample: &Sample, alone: &Sample) -> bool {
     is_alike(&up_to_stop(alone), sample)
 }
 
-/// The same text, up to white space at its end, which was cut or not in both.
+/// Equal texts but for white space at the end, and both ended by length or neither.
 fn is_alike(a: &Sample, b: &Sample) -> bool {
     text(a).trim_end() == text(b).trim_end() && is_cut(a) == is_cut(b)
 }
 
-/// Its engine ended it, for a reason by whatever name.
+/// True unless it ended by length. Engines name the other reasons differently.
 fn is_cut(sample: &Sample) -> bool {
     sample.finish_reason.as_deref() != Some("length")
 }

@@ -1,0 +1,152 @@
+//! Answers of the sampler, up to a stop string, and after a client left.
+
+use super::{NATS, answer, counts, of, pairs, scored};
+use crate::metrics::testing::launch;
+use crate::record::{Condition, Phase, Sample};
+
+/// Prompt `p0` alone and up to a stop string, each a text and its finish reason.
+fn stopped(alone: (&str, &str), stopped: (&str, &str)) -> Vec<Sample> {
+    let of = |index, condition, (text, finish): (&str, &str)| Sample {
+        finish_reason: Some(finish.into()),
+        ..answer(index, "p0", condition, text)
+    };
+    vec![
+        of(0, Condition::Alone, alone),
+        of(1, Condition::Stopped, stopped),
+        // Something else that is compared.
+        of(2, Condition::Cached, alone),
+    ]
+}
+
+#[test]
+fn a_stop_string_ends_an_answer_before_it() {
+    let whole = ("one two, three", "length");
+    let right = || stopped(whole, ("on", "stop"));
+    let check = |text: &str, finish: &str, expect: (f64, f64)| {
+        let head = stopped(whole, (text, finish));
+        assert_eq!(counts(head, Some(right())), expect, "{text:?} {finish}");
+    };
+    check("on", "stop", (0.0, 0.0));
+    // The string leaks, in whole or in part, or the answer goes on: no near-tie leads there.
+    for text in ["one ", "one", "one two, three"] {
+        check(text, "stop", (1.0, 1.0));
+    }
+    // It ends too soon, perhaps by a near-tie, or for another reason.
+    for text in ["o", ""] {
+        check(text, "stop", (1.0, 0.0));
+    }
+    check("on", "length", (1.0, 1.0));
+    // Another text: without log-probabilities nobody knows.
+    check("or", "stop", (1.0, 0.0));
+    // An engine that gives the string back does so in base too.
+    let with = || stopped(whole, ("one ", "stop"));
+    assert_eq!(counts(with(), Some(with())), (0.0, 0.0));
+    assert_eq!(counts(right(), Some(with())), (0.0, 0.0));
+    assert_eq!(
+        counts(stopped(whole, ("o", "stop")), Some(with())),
+        (1.0, 0.0)
+    );
+    // Without base nothing is sure.
+    assert_eq!(counts(with(), None), (1.0, 0.0));
+    // No string in it: the whole answer.
+    let none = ("six", "length");
+    assert_eq!(
+        counts(stopped(none, none), Some(stopped(none, none))),
+        (0.0, 0.0)
+    );
+    let cut = stopped(none, ("si", "stop"));
+    assert_eq!(counts(cut, Some(stopped(none, none))), (1.0, 0.0));
+    // Another name for the reason.
+    let named = || stopped(whole, ("on", "eos_token"));
+    assert_eq!(counts(named(), Some(named())), (0.0, 0.0));
+    assert_eq!(counts(named(), Some(right())), (1.0, 1.0));
+}
+
+#[test]
+fn another_text_before_the_stop_string_is_wrong_but_for_a_near_tie() {
+    let listed = |gap: f64| {
+        let mut samples = stopped(("one two", "length"), ("or", "stop"));
+        for at in [0, 2] {
+            samples[at] = scored(
+                samples[at].clone(),
+                &[("on", gap), ("e ", 3.0), ("two", 3.0)],
+            );
+        }
+        samples
+    };
+    let base = launch(1, stopped(("one two", "length"), ("on", "stop")));
+    let count = |gap| {
+        let measure = of(Some(NATS), &launch(0, listed(gap)), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(count(0.05), (0.0, 0.0));
+    assert_eq!(count(3.0), (1.0, 1.0));
+    // Into a stop string, so that less is left of the answer.
+    let short = |gap| {
+        let mut samples = listed(gap);
+        samples[1].text = Some("o".into());
+        let measure = of(Some(NATS), &launch(0, samples), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(short(0.05), (0.0, 0.0));
+    assert_eq!(short(3.0), (1.0, 1.0));
+}
+
+#[test]
+fn an_answer_from_the_sampler_is_the_greedy_one_if_the_engine_knows_top_p() {
+    let launch_of = |sampled: [&str; 4]| {
+        let texts = ["a b", "c d", "e f", "g h"];
+        let mut samples = Vec::new();
+        for (n, (alone, sampled)) in (0..).zip(texts.into_iter().zip(sampled)) {
+            let case = format!("p{}", 2 * n);
+            samples.push(answer(3 * n, &case, Condition::Alone, alone));
+            samples.push(answer(3 * n + 1, &case, Condition::Sampled, sampled));
+            samples.push(answer(3 * n + 2, &case, Condition::Batch, alone));
+        }
+        samples
+    };
+    let right = || launch_of(["a b", "c d", "e f", "g h"]);
+    let head = launch_of(["a b", "c x", "e f", "g h"]);
+    assert_eq!(counts(head, Some(right())), (1.0, 0.0));
+    let head = launch_of(["b", "c x", "e x", "g x"]);
+    let (all, _) = counts(head, Some(right()));
+    assert!(all > 3.0, "{all}");
+    // Base samples freely: nothing can be told.
+    let free = |texts| {
+        counts(
+            launch_of(texts),
+            Some(launch_of(["a 1", "c 2", "e 3", "g h"])),
+        )
+    };
+    assert_eq!(free(["a 5", "c d", "e 7", "g 8"]), (0.0, 0.0));
+}
+
+#[test]
+fn an_answer_that_is_left_is_compared_with_nothing() {
+    let of = |left: &str| {
+        let mut samples = pairs(&[("one two", "one two")]);
+        let mut sample = answer(9, "x", Condition::Left, left);
+        sample.case = None;
+        sample.phase = Phase::Warmup;
+        samples.push(sample);
+        samples
+    };
+    assert_eq!(counts(of("on"), Some(of("one two"))), (0.0, 0.0));
+}
+
+/// Without log-probabilities; what the cache kept hangs on when the client left.
+#[test]
+fn few_answers_after_a_client_left_may_be_near_ties() {
+    let of = |texts: &[&str]| {
+        let mut samples = pairs(&[("one two", "one two")]);
+        for (n, text) in (9..).zip(texts) {
+            samples.push(answer(n, &format!("left-{n}"), Condition::Alone, text));
+        }
+        samples
+    };
+    let base = || of(&["a b c", "d e f", "g h i", "j k l"]);
+    let head = of(&["a b c", "d e x", "g h x", "j k l"]);
+    assert_eq!(counts(head, Some(base())), (0.0, 0.0));
+    let head = of(&["a b x", "d e x", "g h x", "j k l"]);
+    assert_eq!(counts(head, Some(base())), (3.0, 0.0));
+}
