@@ -33,6 +33,10 @@ pub struct Watchman {
 impl Watchman {
     /// Returns the reason to stop after this request, if there is one.
     pub fn note(&mut self, exchange: &Exchange) -> Option<Stopped> {
+        // Nothing was heard of the engine, nor waited for.
+        if exchange.ending == Ending::Left && exchange.status.is_none() {
+            return None;
+        }
         if exchange.is_whole() {
             self.in_a_row = 0;
             return None;

@@ -11,8 +11,8 @@
 //!
 //! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token;
 //! - stopped: the known prompts once more, each up to the first of some strings;
-//! - left: of what is prefilled every second answer is left by its client, as it begins or while its prompt is computed; those
-//!   beside new prompts are then answered alone, from what the cache kept of them.
+//! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts most while
+//!   the prompt is computed, and they are then answered alone, from what the cache kept of them.
 //!
 //! Refuses to know: sockets, what the answers say.
 
@@ -72,10 +72,13 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
     waves
 }
 
-/// When clients leave, at the latest: some as the answer begins, others while an engine that takes so long computes the prompt.
+/// A client leaves as the answer begins.
+const AT_ANSWER: Duration = Duration::from_secs(3_600);
+
+/// When clients leave new prompts, at the latest: most while an engine that takes so long computes the prompt.
 const LEAVE: [Duration; 4] = [
     Duration::from_millis(10),
-    Duration::from_secs(3_600),
+    AT_ANSWER,
     Duration::from_millis(40),
     Duration::from_millis(160),
 ];
@@ -146,10 +149,14 @@ impl Writer<'_> {
         if is_left && condition == Condition::Prefill {
             self.left.push(number);
         }
-        let turn = (place / 2) as usize % LEAVE.len();
+        let turn = (place / 2 + pass) as usize % LEAVE.len();
+        let leaves = match condition {
+            Condition::Prefill => LEAVE[turn],
+            _ => AT_ANSWER,
+        };
         let output = Output {
             condition: under,
-            leaves: is_left.then_some(LEAVE[turn]),
+            leaves: is_left.then_some(leaves),
             ..Output::streamed(self.answers.output_tokens)
         };
         let said = self.said(number, self.answers.beside_tokens);

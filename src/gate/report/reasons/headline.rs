@@ -44,7 +44,8 @@ pub fn summary(verdict: &RunVerdict) -> String {
     };
     // Nobody should miss these behind a measurement that is invalid.
     let answers = checks.iter().find(|check| {
-        check.verdict == Verdict::Inconclusive && check.metric == Metric::AnswerMismatches
+        let is_open = check.reason.rule == RuleId::AnswersDiffer && !check.is_waived();
+        is_open && check.metric == Metric::AnswerMismatches
     });
     let answers = match (verdict.verdict, answers) {
         (Verdict::Invalid, Some(check)) => format!(

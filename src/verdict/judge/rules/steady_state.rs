@@ -8,7 +8,7 @@ use crate::stats;
 
 /// Within-launch drift beyond this, and …
 const STEADY_DRIFT: f64 = 0.02;
-/// Beyond this in a comparison whose arms drift alike: it moves both values by the same.
+/// Beyond this in a comparison whose arms get faster alike: both values move by the same.
 const ALIKE_DRIFT: f64 = 0.05;
 /// … this sure, is no steady state.
 const STEADY_P: f64 = 0.001;
@@ -20,13 +20,14 @@ const APART_P: f64 = 0.05;
 /// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     let drifts = Drifts::of(view)?;
-    let most = match drifts.are_alike() {
-        true => ALIKE_DRIFT,
-        false => STEADY_DRIFT,
-    };
+    let are_alike = drifts.are_alike();
     let arms = view.arms().iter().copied().map(Some).chain([None]);
     arms.into_iter().find_map(|arm| {
         let (drift, n) = drifts.mean(arm)?;
+        let most = match are_alike && drift < 0.0 {
+            true => ALIKE_DRIFT,
+            false => STEADY_DRIFT,
+        };
         let is_clear = drift.abs() > most && drifts.p(drift, 1.0 / n) < STEADY_P;
         is_clear.then_some(Unsteady { arm, drift })
     })

@@ -26,7 +26,7 @@ const QUARTER: f64 = 0.25;
 
 const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not know `top_p`";
 
-/// Cases whose clients left before (`client::workloads::answers`).
+/// Cases whose clients left before, with the number of that request (`client::workloads::answers`).
 const LEFT: &str = "left-";
 
 /// Near-ties lie at the first token of at most this share of prompts.
@@ -50,7 +50,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         head.drop_sampled();
         base.drop_sampled();
     }
-    head.drop_few_left(near_tie);
+    if near_tie.is_none() {
+        head.drop_few_left(&requests.all, &requests.base);
+    }
     let own = lacking(&head.from_alone, &base.from_alone);
     let of_base = lacking(&base.from_alone, &head.from_alone);
     // A prompt that base itself answers in several ways says nothing on head.
@@ -163,15 +165,24 @@ impl<'a> Compared<'a> {
         self.from_base.retain(|d| !is_sampled(&d.told));
     }
 
-    /// Without log-probabilities a few prompts that were left and come again may differ from base's by near-ties: what the
-    /// cache kept of them hangs on the moment at which their clients left.
-    fn drop_few_left(&mut self, near_tie: Option<f64>) {
-        let is_left =
-            |d: &Difference<'_>| matches!(d.prompt, Prompt::Case(case) if case.starts_with(LEFT));
-        let left = self.from_base.iter().filter(|d| is_left(d)).count();
-        if near_tie.is_none() && left < LEAST_OTHER {
-            self.from_base.retain(|d| d.is_at_once || !is_left(d));
+    /// Without log-probabilities a few prompts that come again may differ from base's by near-ties where a client of either arm
+    /// left before the answer began: the caches kept different parts of them.
+    fn drop_few_left(&mut self, own: &[&Sample], base: &[&Sample]) {
+        let is_early = |d: &Difference<'_>| {
+            let Prompt::Case(case) = d.prompt else {
+                return false;
+            };
+            let index = case.strip_prefix(LEFT).and_then(|n| n.parse::<u32>().ok());
+            let mut left = own.iter().chain(base).filter(|s| Some(s.index) == index);
+            left.any(|s| s.condition() == Some(Condition::Left) && s.stamps.first_byte_ns.is_none())
+        };
+        let (early, mut others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.from_base)
+            .into_iter()
+            .partition(is_early);
+        if early.len() >= LEAST_OTHER {
+            others.extend(early);
         }
+        self.from_base = others;
     }
 
     /// Takes the answers that a stop string ends. `base`: its samples, beside head's; where these are base's, its own way to
