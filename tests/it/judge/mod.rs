@@ -1,6 +1,7 @@
 //! A small record for every verdict and for every rule that makes a measurement invalid.
 
 mod ambiguous;
+mod broken_api;
 mod calibrated;
 mod correctness;
 mod counters;
