@@ -22,7 +22,7 @@ use super::{Output, prompted};
 use crate::{Endpoint, PromptSeed};
 use std::time::Duration;
 use verdict::plan::Answers;
-use verdict::record::{Condition, Phase, Setting};
+use verdict::record::{Condition, LEFT_CASE, Phase, Setting};
 
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
@@ -167,7 +167,7 @@ impl Writer<'_> {
     fn again(&mut self, number: u32, pass: u32) -> Planned {
         let condition = Condition::Alone;
         let label = Label {
-            case: Some(format!("left-{}", number - BESIDE)),
+            case: Some(format!("{LEFT_CASE}{}", number - BESIDE)),
             setting: Some(Setting::Answer { condition, pass }),
             ..Label::of(self.take(), Phase::Measured)
         };

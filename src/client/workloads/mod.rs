@@ -112,7 +112,7 @@ pub struct Output {
     pub logprobs: Option<u32>,
     /// Requests that are sampled or stopped have further parameters.
     pub condition: Option<Condition>,
-    /// Of one that is left: when, at the latest.
+    /// The client disconnects after this time, or as the answer begins; `None`: never.
     pub leaves: Option<Duration>,
 }
 

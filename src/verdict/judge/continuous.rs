@@ -290,7 +290,7 @@ fn is_better(figures: &Figures, margin: f64, direction: Direction) -> bool {
     })
 }
 
-/// Whether the repeated interval lies beyond the margin.
+/// True if the repeated interval lies beyond the margin.
 fn is_worse(figures: &Figures, margin: f64, direction: Direction) -> bool {
     figures.interval.is_some_and(|(low, high)| match direction {
         Direction::LowerIsBetter => low > margin,

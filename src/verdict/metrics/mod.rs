@@ -19,7 +19,7 @@ mod undefined;
 mod value;
 
 pub use breakdown::{Facet, Work, context_line, facets};
-pub use correctness::answers::{OtherAnswers, WrongAnswers, wrong_answers};
+pub use correctness::answers::{OtherAnswers, SURE, WrongAnswers, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;

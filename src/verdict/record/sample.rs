@@ -149,6 +149,9 @@ pub enum Condition {
 /// OpenAI's API takes four.
 pub const STOPS: [&str; 4] = ["e ", "s ", ", ", "\n"];
 
+/// Cases of prompts that come again after [`Condition::Left`] begin so; the number of that request follows.
+pub const LEFT_CASE: &str = "left-";
+
 impl Condition {
     /// The words of reports.
     pub fn name(self) -> &'static str {

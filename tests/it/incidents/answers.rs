@@ -200,16 +200,21 @@ fn a_stop_string_that_leaks_fails_on_every_engine() {
     );
 }
 
-/// Without log-probabilities a near-tie could have led there.
+/// A failure with this part in its reason; without log-probabilities a near-tie could have led there.
+#[track_caller]
+fn says_if_sure(told: &Told, able: Able, part: &str) {
+    let (verdict, rule) = match able.logprobs {
+        true => ("fail", "ceiling"),
+        false => ("inconclusive", "answers-differ"),
+    };
+    told.says("same", verdict, rule, &[part]);
+}
+
 #[test]
 fn what_the_sampler_makes_of_one_token_is_the_greedy_answer() {
     for able in ENGINES {
         let told = story(able, &[], &["samples=1"], 1);
-        let (verdict, rule) = match able.logprobs {
-            true => ("fail", "ceiling"),
-            false => ("inconclusive", "answers-differ"),
-        };
-        told.says("same", verdict, rule, &["in a batch, sampled"]);
+        says_if_sure(&told, able, "in a batch, sampled");
         // An engine that does not know `top_p` tells nothing.
         let free = &["samples=2"];
         story(able, free, free, 1).says("same", "pass", "ceiling", &[]);
@@ -219,13 +224,8 @@ fn what_the_sampler_makes_of_one_token_is_the_greedy_answer() {
 #[test]
 fn a_client_that_leaves_spoils_nothing() {
     for able in ENGINES {
-        // Base's answer to a prompt that is sent once more: a near-tie without log-probabilities.
         let told = story(able, &[], &["stale=1"], 1);
-        let (verdict, rule) = match able.logprobs {
-            true => ("fail", "ceiling"),
-            false => ("inconclusive", "answers-differ"),
-        };
-        told.says("same", verdict, rule, &["prompt left-"]);
+        says_if_sure(&told, able, "prompt left-");
     }
     let told = Story {
         knobs: &["ttft=1", "tpot=0.5"],

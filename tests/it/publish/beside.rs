@@ -114,7 +114,7 @@ fn a_later_run_takes_back_no_failure_unless_somebody_starts_it() {
     assert_eq!(ended(bot, ""), "success");
 }
 
-/// What goes on, or was withheld, takes back no failure of another pull request.
+/// A run in progress, or a withheld pass, does not clear another pull request's failure.
 #[test]
 fn a_failure_stands_until_a_pass_follows_it() {
     let (site, fake) = with_another(&record());

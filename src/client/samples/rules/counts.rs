@@ -51,7 +51,7 @@ impl Seen<'_> {
         }
     }
 
-    /// What is held back for a stop string may come in an event of its own.
+    /// Engines that look for stop strings may send the text that they held back in a further event.
     fn against_usage(&self, usage: u32) -> Option<String> {
         let transcript = self.transcript;
         let events = transcript.events_ns.len();

@@ -203,7 +203,7 @@ fn in_store(plan: &Plan, gate: &Gate, stored: &[Entry]) -> Option<(Spent, CostSo
     })
 }
 
-/// What the gates of the newest session that tells took, each with its effort: of another profile too.
+/// Times and efforts of the gates in the newest session that has any, of whichever profile.
 fn others(records: &[(Plan, RunRecord)]) -> Vec<(Spent, f64)> {
     let of = |(plan, record): &(Plan, RunRecord)| {
         let gates = plan.gates.iter().filter_map(|gate| {

@@ -56,7 +56,7 @@ pub struct PublishOptions {
     pub main: Option<Sha>,
     /// The page of this workflow run.
     pub run_url: Option<String>,
-    /// A person started it, and no event: whoever does may have a commit measured again.
+    /// A person started the run. Only persons may have a failed commit measured again.
     pub is_by_hand: bool,
     /// Files that Actions names.
     pub output: Option<PathBuf>,

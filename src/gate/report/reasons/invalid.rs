@@ -1,6 +1,7 @@
 //! Sentences on checks that are no measurement, and on engines that do not answer.
 
 use super::super::numbers::{number, percent, signed_percent};
+use super::words::gate_of;
 use verdict::plural::{count, first_of};
 use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, VoidRule, Voids,
@@ -259,14 +260,6 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
         _ => String::new(),
     };
     format!("{arms} failed to answer: {}{end}", listed(voids))
-}
-
-/// The gate's name, which is that of its file.
-fn gate_of(check: &CheckVerdict) -> &str {
-    check
-        .id
-        .split_once('/')
-        .map_or(check.id.as_str(), |(gate, _)| gate)
 }
 
 /// `the detail (request 7 of tpot/decode in launch 2 of head; in all 3 × cut-stream, 1 × status)`.

@@ -2,7 +2,7 @@
 
 use super::super::numbers::{self, bare, percent, uncut};
 use super::launches;
-use super::words::{self, name_of};
+use super::words::{self, gate_of, name_of};
 use verdict::plural::count;
 use verdict::record::{
     Advice, Cases, CheckVerdict, Held, Hypothesis, Limit, Metric, Side, Tested, Verdict,
@@ -76,7 +76,7 @@ pub fn against(check: &CheckVerdict, limit: Limit, held: Held, remarks: &[String
 }
 
 fn why_unsure(check: &CheckVerdict) -> String {
-    let file = check.id.split_once('/').map_or("gates", |(gate, _)| gate);
+    let file = gate_of(check);
     let why = match check.metric {
         Metric::AnswerMismatches => {
             return format!(

@@ -16,6 +16,14 @@ pub fn name_of(check: &CheckVerdict) -> String {
     }
 }
 
+/// The gate's name, which is that of its file.
+pub fn gate_of(check: &CheckVerdict) -> &str {
+    check
+        .id
+        .split_once('/')
+        .map_or(check.id.as_str(), |(gate, _)| gate)
+}
+
 /// `TPOT`, `TTFT p95`, `golden mismatches`.
 pub fn label(metric: Metric, statistic: Statistic) -> String {
     let name = match metric {

@@ -70,7 +70,7 @@ pub fn bursts(view: &View<'_, '_>) -> Option<Reason> {
     (is_clear && is_seen).then(|| Reason::new(RuleId::Bursts, facts))
 }
 
-/// What was read in each launch of base and of head.
+/// The readings of base's launches and of head's.
 fn per_launch(view: &View<'_, '_>, read: fn(&Reading<'_>) -> Option<f64>) -> [Vec<f64>; 2] {
     [Arm::Base, Arm::Head].map(|arm| view.of(arm).kept.iter().filter_map(read).collect())
 }

@@ -3,6 +3,7 @@
 use super::finding::{Finding, invalid};
 use super::session;
 use crate::judge::view::View;
+use crate::metrics::SURE;
 use crate::plan::Rule;
 use crate::record::{
     Arm, Facts, Launch, Metric, Phase, RuleId, Sample, Verdict, Void, VoidRule, Voids,
@@ -10,11 +11,8 @@ use crate::record::{
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// Fewer requests of head's that break the protocol where base's keep it may be chance.
+/// Fewer requests of head that break the API where base's do not may be chance.
 const LEAST_BROKEN: usize = 3;
-
-/// A chance below this is none: ten streams of head without `[DONE]`, and none of base.
-const SURE: f64 = 0.001;
 
 /// Share of head's answers that may have no other to be compared with.
 const UNCOMPARED: f64 = 0.1;
@@ -130,8 +128,10 @@ fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
     let fail = |facts| Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
     let (streams, all) = (head.tally.no_done, head.tally.streams);
     let ends = base.tally.streams > 0 && base.tally.no_done == 0;
-    let are_most = streams >= LEAST_BROKEN as u64 && 2 * streams > all;
-    if ends && (are_most || stats::mcnemar_p_worse(streams, 0) <= SURE) {
+    // Else by chance: ten of head, and none of base.
+    if ends
+        && (are_most(streams as usize, all as usize) || stats::mcnemar_p_worse(streams, 0) <= SURE)
+    {
         return fail(Facts::NoDone { streams, all });
     }
     // The client's own count of a text may be at fault; the length that was asked for is not.
@@ -146,18 +146,23 @@ fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
     };
     let mut voids = head.untrusted.clone();
     let sent: usize = head.kept.iter().map(|reading| reading.sent).sum();
-    if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
+    if !are_most(voids.len(), sent) {
         return None;
     }
     voids.retain(|(launch, sample)| {
         is_broken(sample) && beside(view, launch, sample).any(Sample::may_enter)
     });
-    if voids.len() < LEAST_BROKEN || 2 * voids.len() <= sent {
+    if !are_most(voids.len(), sent) {
         return None;
     }
     let only_head = true;
     let voids = counted(voids.into_iter())?;
     fail(Facts::Untrusted { voids, only_head })
+}
+
+/// More than half of `all`, and enough that it is no chance.
+fn are_most(broken: usize, all: usize) -> bool {
+    broken >= LEAST_BROKEN && 2 * broken > all
 }
 
 /// Over a tenth of head's answers had nothing to be compared with, because base ran and did not answer.

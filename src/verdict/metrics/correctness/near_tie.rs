@@ -171,7 +171,7 @@ fn is_near(of: &TokenLogprob, token: &str, nats: f64) -> bool {
 
 /// True if `other` had the token at `place` of `sample` within `nats` of its best one. A sampler's own
 /// lists may hold no other.
-pub fn may_lead_to(other: &Sample, sample: &Sample, place: usize, nats: f64) -> bool {
+pub fn lists_as_near(other: &Sample, sample: &Sample, place: usize, nats: f64) -> bool {
     let tokens = other.logprobs.get(place).zip(sample.logprobs.get(place));
     tokens.is_some_and(|(a, b)| is_near(a, &b.token, nats))
 }

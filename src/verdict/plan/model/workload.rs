@@ -220,10 +220,10 @@ pub struct Matrix {
     pub logprobs: Logprobs,
 }
 
-/// What an engine that gives log-probabilities is asked for beside its answers.
+/// Log-probabilities that requests ask for, and how they are judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Logprobs {
-    /// So many best tokens; `None`: the engine gives none.
+    /// Number of best tokens per place; `None`: requests ask for no log-probabilities.
     pub top_k: Option<u32>,
     /// Two tokens closer than this are equally right; set where `top_k` is.
     pub near_tie_nats: Option<f64>,
@@ -255,7 +255,7 @@ pub struct Answers {
     pub beside_tokens: u32,
     /// Repetitions, each with prompts of its own.
     pub passes: u32,
-    /// Of sampled, stopped and left, those that are added.
+    /// Further conditions: sampled, stopped or left.
     pub conditions: Vec<Condition>,
     pub logprobs: Logprobs,
 }

@@ -8,10 +8,10 @@ use super::{
     is_degenerate, is_same,
 };
 use crate::metrics::correctness::near_tie::{
-    Parting, may_lead_to, parting, parts_at_once, parts_within,
+    Parting, lists_as_near, parting, parts_at_once, parts_within,
 };
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::record::{Condition, Phase, Sample, Setting};
+use crate::record::{Condition, LEFT_CASE, Phase, Sample, Setting};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,11 @@ const QUOTED: usize = 3;
 /// Most situations that are counted.
 const SITUATIONS: usize = 6;
 
-/// Of sampled answers, those that may differ from the greedy ones.
+/// Share of sampled answers that may differ from the greedy ones.
 const QUARTER: f64 = 0.25;
 
-const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not know `top_p`";
-
-/// Cases whose clients left before, with the number of that request (`client::workloads::answers`).
-const LEFT: &str = "left-";
+const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
+                              know `top_p`";
 
 /// Near-ties lie at the first token of at most this share of prompts.
 const NEAR_TIES: f64 = 0.1;
@@ -172,7 +170,9 @@ impl<'a> Compared<'a> {
             let Prompt::Case(case) = d.prompt else {
                 return false;
             };
-            let index = case.strip_prefix(LEFT).and_then(|n| n.parse::<u32>().ok());
+            let index = case
+                .strip_prefix(LEFT_CASE)
+                .and_then(|n| n.parse::<u32>().ok());
             let mut left = own.iter().chain(base).filter(|s| Some(s.index) == index);
             left.any(|s| s.condition() == Some(Condition::Left) && s.stamps.first_byte_ns.is_none())
         };
@@ -344,7 +344,7 @@ impl<'a> Compared<'a> {
                 ..told(format!("{text} {whose}"))
             },
         };
-        let leads = |nats| may_lead_to(other, sample, at, nats);
+        let leads = |nats| lists_as_near(other, sample, at, nats);
         match is_tie {
             Some(true) => {}
             Some(false) if is_sampled && is_token && near_tie.is_some_and(leads) => {}

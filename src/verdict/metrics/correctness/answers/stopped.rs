@@ -39,20 +39,15 @@ pub fn compare(
     let (own, whole) = (text(sample), text(alone));
     let ends = whole.starts_with(own.trim_end());
     let expected = up_to_stop(alone);
-    let found = || {
-        let (said, right) = (quoted(sample, place), quoted(&expected, place));
-        format!("{said} instead of {right}, the answer alone up to a stop string")
-    };
+    let (said, right) = (quoted(sample, place), quoted(&expected, place));
+    let difference = format!("{said} instead of {right}, the answer alone up to a stop string");
+    let differs = |text| Stopped::Differs { place, ends, text };
     if let Some((stopped, _)) = base.filter(|(stopped, alone)| !is_right(stopped, alone)) {
         // Base's engine follows other rules: only more or less of base's text is a difference.
         let of_base = text(stopped);
         let goes_on = own.starts_with(of_base) || of_base.starts_with(own);
         return match goes_on && own != of_base {
-            true => Stopped::Differs {
-                place,
-                ends,
-                text: found(),
-            },
+            true => differs(difference),
             false => Stopped::Same,
         };
     }
@@ -74,12 +69,8 @@ pub fn compare(
     let is_shorter = text(&expected).starts_with(own.trim_end());
     let is_sure = (is_tie == Some(false) && !is_shorter) || is_leak;
     match base.is_some() && is_sure {
-        true => Stopped::Wrong(found()),
-        false => Stopped::Differs {
-            place,
-            ends,
-            text: found(),
-        },
+        true => Stopped::Wrong(difference),
+        false => differs(difference),
     }
 }
 
