@@ -134,8 +134,11 @@ impl Exchange {
     }
 }
 
-/// True if these bytes end with `[DONE]`, chunked framing or not.
-pub fn is_done(end: &[u8]) -> bool {
+/// True if these bytes end with `[DONE]`, chunked framing or not. Little white space follows it: more is not looked through,
+/// part by part.
+pub fn is_done(bytes: &[u8]) -> bool {
+    const END: usize = 64;
+    let end = &bytes[bytes.len().saturating_sub(END)..];
     end.trim_ascii_end().ends_with(b"[DONE]")
 }
 

@@ -42,16 +42,21 @@ pub fn compare(
     let (said, right) = (quoted(sample, place), quoted(&expected, place));
     let difference = format!("{said} instead of {right}, the answer alone up to a stop string");
     let differs = |text| Stopped::Differs { place, ends, text };
+    // Base's list where it has the same answer: head's own would excuse whatever head lists.
+    let of_base = base.map(|(_, of_base)| of_base);
+    let is_same = |of: &&Sample| text(of) == whole && !of.logprobs.is_empty();
+    let listed = of_base.filter(is_same).unwrap_or(alone);
+    let is_tie = near_tie.and_then(|nats| may_part_at(listed, place, nats));
     if let Some((stopped, _)) = base.filter(|(stopped, alone)| !is_right(stopped, alone)) {
-        // Base's engine follows other rules: only more or less of base's text is a difference.
+        // Base's engine follows other rules: only another text than the answer alone, or more or less than base's.
         let of_base = text(stopped);
         let goes_on = own.starts_with(of_base) || of_base.starts_with(own);
-        return match goes_on && own != of_base {
+        let is_another = !ends && !own.starts_with(whole) && is_tie != Some(true);
+        return match (goes_on && own != of_base) || is_another {
             true => differs(difference),
             false => Stopped::Same,
         };
     }
-    let is_tie = near_tie.and_then(|nats| may_part_at(alone, place, nats));
     if is_tie == Some(true) {
         return Stopped::Same;
     }

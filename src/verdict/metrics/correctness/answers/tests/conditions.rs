@@ -46,6 +46,11 @@ fn a_stop_string_ends_an_answer_before_it() {
         counts(stopped(whole, ("o", "stop")), Some(with())),
         (1.0, 0.0)
     );
+    // Another text is no way to end one.
+    assert_eq!(
+        counts(stopped(whole, ("xyz", "stop")), Some(with())),
+        (1.0, 0.0)
+    );
     // Without base nothing is sure.
     assert_eq!(counts(with(), None), (1.0, 0.0));
     // No string in it: the whole answer.
@@ -81,6 +86,14 @@ fn another_text_before_the_stop_string_is_wrong_but_for_a_near_tie() {
     };
     assert_eq!(count(0.05), (0.0, 0.0));
     assert_eq!(count(3.0), (1.0, 1.0));
+    // Base's list of the same answer decides.
+    let sure = launch(1, {
+        let mut samples = listed(3.0);
+        (samples[1].text, samples[1].text_sha256) = (Some("on".into()), "on".into());
+        samples
+    });
+    let measure = of(Some(NATS), &launch(0, listed(0.05)), Some(&sure)).unwrap();
+    assert_eq!(measure.at_least.map(f64::to_bits), Some(1_f64.to_bits()));
     // Into a stop string, so that less is left of the answer.
     let short = |gap| {
         let mut samples = listed(gap);
