@@ -336,18 +336,31 @@ mod tests {
     /// the reader knows, whatever time has passed since the look.
     #[tokio::test]
     async fn an_event_that_is_joined_behind_the_look_is_known_for_it() {
+        // On some connections the kernel joins no segments, on most those whose first was acknowledged.
+        for _ in 0..ROUNDS {
+            match joins_behind_the_look().await {
+                Some(true) => return,
+                Some(false) => {}
+                None => break,
+            }
+        }
+        crate::skip::skip("this kernel joins no segments, or stamps none");
+    }
+
+    /// True once an event of this connection was joined; `None` if the kernel stamps none.
+    async fn joins_behind_the_look() -> Option<bool> {
         let (stream, mut peer) = stamped().await;
         let fd = stream.as_raw_fd();
         let mut reader = Reader::new();
         let waits = |bytes| {
             move || recv(fd, &mut [0; 64], MsgFlags::MSG_PEEK).is_ok_and(|waiting| waiting == bytes)
         };
-        let mut joined = false;
-        // About one round in a hundred.
-        for _ in 0..100 * ROUNDS {
+        for _ in 0..ROUNDS {
+            stream.set_quickack(true).unwrap();
             peer.write_all(b"data: a\n\n").unwrap();
             until(waits(9)).await;
             let look = reader.look(fd, 0..READ_SIZE).unwrap();
+            look.real?;
             peer.write_all(b": b\n\n").unwrap();
             until(waits(14)).await;
             let one = reader.read_first(fd, 0, &look).unwrap();
@@ -356,14 +369,11 @@ mod tests {
             let other = reader.read_event(fd, 0..READ_SIZE).unwrap();
             assert_eq!(other.count, 5);
             assert_eq!(one.joined, one.real == other.real && one.real.is_some());
-            joined |= one.joined;
-            if joined {
-                break;
+            if one.joined {
+                return Some(true);
             }
         }
-        if !joined {
-            crate::skip::skip("this kernel joins no segments, or stamps none");
-        }
+        Some(false)
     }
 
     #[tokio::test]
