@@ -30,6 +30,8 @@ pub struct Faults {
     pub swap_cache: bool,
     /// A request that resumes from a recurrent state gets another request's.
     pub swap_states: bool,
+    /// A preempted request goes on from another last token than it has sent.
+    pub wrong_resume: bool,
     /// Start-up takes longer.
     pub slow_start: Option<Duration>,
     /// Start-up fails after the configuration was read.
@@ -107,6 +109,10 @@ impl Planted {
 
     pub fn swaps_states(&self) -> bool {
         self.faults.swap_states
+    }
+
+    pub fn resumes_wrongly(&self) -> bool {
+        self.faults.wrong_resume
     }
 
     /// The prompt whose cached pages are taken for those of the next one.

@@ -291,6 +291,11 @@ impl<E: Executor> Worker<E> {
         for mut sequence in self.running.drain(step.rows.len()..).rev() {
             shared.counters.preempted.add(1);
             sequence.preempt(pools(pool, &mut self.states));
+            if self.planted.resumes_wrongly()
+                && let [first, .., last] = sequence.tokens.as_mut_slice()
+            {
+                *last = *first;
+            }
             self.preempted.push_front(sequence);
             // It is the oldest that waits now.
             self.refused_at = None;

@@ -11,6 +11,7 @@ const WHOLE_READY: &str = include_str!("gates/whole-ready.toml");
 const E2E: &str = include_str!("gates/e2e.toml");
 const ANSWERS: &str = include_str!("gates/answers.toml");
 const MATRIX: &str = include_str!("gates/matrix.toml");
+const PREEMPTION: &str = include_str!("gates/preemption.toml");
 const PREFIX_CACHE: &str = include_str!("gates/prefix-cache.toml");
 const PREFILL_DRIFT: &str = include_str!("gates/prefill-drift.toml");
 const PREFILL_LEAK: &str = include_str!("gates/prefill-leak.toml");
@@ -49,7 +50,25 @@ const SMALL_CACHE: &str = "\
 engine_args = [\"--kv-tokens\", \"16384\"]
 ";
 
+/// Arguments by which an engine has a small KV cache and computes prompts in small chunks, by the engine's name.
+const SMALL_ENGINE: [(&str, &str); 2] = [
+    (
+        "infergate",
+        "\"--kv-tokens\", \"768\", \"--max-running\", \"8\", \"--step-tokens\", \"64\", \"--chunk-tokens\", \"40\"",
+    ),
+    (
+        "vllm",
+        "\"--num-gpu-blocks-override\", \"48\", \"--max-model-len\", \"512\", \"--max-num-seqs\", \"8\", \
+         \"--max-num-batched-tokens\", \"64\"",
+    ),
+];
+
 impl Preset<'_> {
+    fn small_engine(self) -> Option<&'static str> {
+        let mut engines = SMALL_ENGINE.iter();
+        engines.find_map(|(name, arguments)| (*name == self.name).then_some(*arguments))
+    }
+
     fn says(self, line: &str) -> bool {
         self.engine.lines().any(|own| own == line)
     }
@@ -82,6 +101,11 @@ impl Preset<'_> {
             (streams, "latency", LATENCY.to_owned()),
             (true, "long-prompts", long_prompts.to_owned()),
             (true, "matrix", MATRIX.to_owned()),
+            (
+                self.small_engine().is_some(),
+                "preemption",
+                PREEMPTION.to_owned(),
+            ),
             (streams, "prefill-drift", PREFILL_DRIFT.to_owned() + leak),
             (true, "prefix-cache", PREFIX_CACHE.to_owned()),
             (true, "soak", SOAK.to_owned()),
@@ -123,6 +147,7 @@ impl Preset<'_> {
             .replace("{{tail}}", tail)
             .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
+            .replace("{{small_engine}}", self.small_engine().unwrap_or_default())
             .replace("{{modes}}", modes)
             .replace("{{contexts}}", contexts)
             .replace("{{longest}}", longest)
@@ -149,6 +174,10 @@ impl Preset<'_> {
         ];
         if !self.chats {
             added.retain(|name| *name != "prefill-drift");
+        }
+        if self.small_engine().is_some() {
+            added.push("preemption");
+            added.sort_unstable();
         }
         // What a shared machine can decide.
         (vec!["answers", "latency"], added)

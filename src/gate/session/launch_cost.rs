@@ -59,7 +59,12 @@ fn work_s(gate: &Gate, launch: &Launch) -> f64 {
     let of = |workload: &str| {
         let samples = launch.samples.iter().filter(|s| s.workload == workload);
         let mut flights: Vec<(u64, u64)> = samples
-            .filter_map(|s| Some((s.stamps.send_ns, s.stamps.done_ns.or(s.stamps.headers_ns)?)))
+            .filter_map(|s| {
+                Some((
+                    s.stamps.send_ns,
+                    s.stamps.ended_ns().or(s.stamps.headers_ns)?,
+                ))
+            })
             .collect();
         flights.sort_unstable();
         let begun = flights.first().map_or(0, |flight| flight.0);

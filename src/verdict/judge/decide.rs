@@ -292,7 +292,7 @@ fn span_s(launch: &Launch, workload: &str) -> Option<f64> {
     let samples = launch.samples.iter().filter(|s| s.workload == workload);
     let moments = samples.map(|sample| {
         let send = sample.stamps.send_ns;
-        (send, sample.stamps.done_ns.unwrap_or(send))
+        (send, sample.stamps.ended_ns().unwrap_or(send))
     });
     let (begin, end) =
         moments.reduce(|(begin, end), (send, done)| (begin.min(send), end.max(done)))?;

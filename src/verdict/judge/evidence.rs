@@ -7,7 +7,7 @@ use super::Rules;
 use super::answer_counts::AnswerCounts;
 use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
-use crate::metrics::{LaunchMeasure, OtherAnswers, Undefined};
+use crate::metrics::{LaunchMeasure, Moved, OtherAnswers, Undefined};
 use crate::record::{Launch, Sample, VoidRule};
 use std::sync::Arc;
 
@@ -26,6 +26,10 @@ pub struct Reading<'a> {
     pub reconnected: Option<f64>,
     /// [`LaunchAnswers::pause_ms`](super::launch_view::LaunchAnswers).
     pub pause_ms: Option<f64>,
+    /// [`LaunchAnswers::moved`](super::launch_view::LaunchAnswers).
+    pub moved: Option<Moved>,
+    /// [`LaunchAnswers::warm_up_ms`](super::launch_view::LaunchAnswers).
+    pub warm_up_ms: Option<f64>,
 }
 
 impl<'a> Reading<'a> {
@@ -43,6 +47,8 @@ impl<'a> Reading<'a> {
             stream_end_ms: answers.stream_end_ms,
             reconnected: answers.reconnected,
             pause_ms: answers.pause_ms,
+            moved: answers.moved,
+            warm_up_ms: answers.warm_up_ms,
         }
     }
 }

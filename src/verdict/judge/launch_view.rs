@@ -5,7 +5,7 @@
 
 use super::answer_counts::AnswerCounts;
 use crate::metrics::{
-    self, HeldBack, LaunchMeasure, OtherAnswers, Requests, Undefined, WrongAnswers,
+    self, HeldBack, LaunchMeasure, Moved, OtherAnswers, Requests, Undefined, WrongAnswers,
 };
 use crate::plan::{Check, Workload};
 use crate::record::{Launch, Phase, Sample};
@@ -52,6 +52,10 @@ pub struct LaunchAnswers<'a> {
     pub wrong: Option<WrongAnswers>,
     /// Beside base's.
     pub other: OtherAnswers,
+    /// [`metrics::moved`].
+    pub moved: Option<Moved>,
+    /// [`metrics::slowest_warm_up_ms`].
+    pub warm_up_ms: Option<f64>,
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
@@ -102,6 +106,8 @@ impl<'a> LaunchAnswers<'a> {
             sent: requests.all.iter().filter(measured).count(),
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
+            moved: metrics::moved(&requests),
+            warm_up_ms: metrics::slowest_warm_up_ms(&requests.all),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
             pause_ms: metrics::pause_ms(&requests.measured),
             reconnected: reconnected(&requests.measured),

@@ -19,7 +19,7 @@ mod undefined;
 mod value;
 
 pub use breakdown::{Facet, Work, context_line, facets};
-pub use correctness::answers::{OtherAnswers, SURE, WrongAnswers, wrong_answers};
+pub use correctness::answers::{Moved, OtherAnswers, SURE, WrongAnswers, moved, wrong_answers};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;
@@ -35,7 +35,8 @@ pub use timing::phases::{
     Clock, HeldBack, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
 };
 pub use timing::request::{
-    came_at_once, e2e_ms, pause_ms, stream_end_ms, tpot_bounds_ms, tpot_ms, ttft_ms,
+    came_at_once, e2e_ms, pause_ms, slowest_warm_up_ms, stream_end_ms, tpot_bounds_ms, tpot_ms,
+    ttft_ms,
 };
 pub use timing::throughput::{is_good, slo};
 pub use undefined::{Undefined, Why};

@@ -51,6 +51,7 @@ rules! {
     Interrupted = "interrupted",
     LateEnd = "late-end",
     LaunchFailed = "launch-failed",
+    LogprobsMoved = "logprobs-moved",
     MissingValue = "missing-value",
     NoBase = "no-base",
     NoPairedCases = "no-paired-cases",
@@ -67,6 +68,7 @@ rules! {
     Reliability = "reliability",
     Resent = "resent",
     ServerTimings = "server-timings",
+    SlowWarmUp = "slow-warm-up",
     Stopped = "stopped",
     StoredBase = "stored-base",
     StreamsNotReached = "streams-not-reached",
@@ -135,6 +137,16 @@ pub enum Facts {
         head_ms: f64,
         whole_ms: f64,
     },
+    /// The slowest warm-up request of each arm, in the middle of its launches.
+    SlowWarmUp {
+        base_ms: f64,
+        head_ms: f64,
+    },
+    /// Mean distance of log-probabilities: head's from base's, and base's own from one another.
+    MovedLogprobs {
+        base_nats: f64,
+        head_nats: f64,
+    },
     /// Files of the working tree, and not of the arm, that each of its launches read.
     TreeFiles {
         arm: Arm,
@@ -198,7 +210,7 @@ pub enum Facts {
         base: f64,
         head: f64,
     },
-    /// Mean tokens of a prompt, as each engine counts the same texts.
+    /// Tokens of a prompt, or of the mean one, as each engine counts the same texts.
     PromptTokens {
         base: f64,
         head: f64,

@@ -225,12 +225,22 @@ pub struct Stamps {
     /// `[DONE]`, or the end of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_ns: Option<u64>,
+    /// The end of a stream's body, where it came after `[DONE]`: its client waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_ns: Option<u64>,
     /// The body of a stream ended well, and without `[DONE]`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_done: bool,
     /// Whether arrival times are the kernel's receive stamps (true) or were taken after the read.
     #[serde(default)]
     pub kernel_stamps: bool,
+}
+
+impl Stamps {
+    /// The end that a client waits for, if it came.
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.end_ns.or(self.done_ns)
+    }
 }
 
 /// Token counts by every source that gave one.

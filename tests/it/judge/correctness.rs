@@ -43,6 +43,47 @@ pub(crate) fn two_answered(alone: [&str; 2], batch: [&str; 2]) -> Vec<Sample> {
     ]
 }
 
+/// A block of five prompts with log-probabilities, head's this far from base's, and the plan of its check.
+pub(crate) fn moved_logprobs(nats: f64) -> (Plan, RunRecord) {
+    let mut plan = answers_plan();
+    if let WorkloadKind::Answers(answers) = &mut plan.gates[0].workloads[0].kind {
+        answers.logprobs = Logprobs {
+            top_k: Some(2),
+            near_tie_nats: Some(0.1),
+        };
+    }
+    let session = interleaved(blocks(1, |arm, _| {
+        let mut samples: Vec<Sample> = (0..3)
+            .flat_map(|_| two_answered(["one two", "three four"], ["one two", "three four"]))
+            .collect();
+        for (index, sample) in (0..).zip(&mut samples) {
+            sample.index = index;
+            sample.case = Some(format!("p{}", index / 2));
+            let logprob = if arm == Arm::Head { -1.0 - nats } else { -1.0 };
+            sample.logprobs = vec![TokenLogprob {
+                token: "one".into(),
+                logprob: Some(logprob),
+                top: vec![("one".into(), logprob)],
+            }];
+        }
+        samples
+    }));
+    (plan, session)
+}
+
+#[test]
+fn log_probabilities_that_moved_are_no_pass() {
+    for (nats, verdict, rule) in [
+        (0.05, Verdict::Inconclusive, "logprobs-moved"),
+        (0.005, Verdict::Pass, "ceiling"),
+    ] {
+        let (plan, session) = moved_logprobs(nats);
+        let got = judge(&plan, &session);
+        let found = (got.verdict, first(&got).reason.rule.name());
+        assert_eq!(found, (verdict, rule), "{}", sentence(first(&got)));
+    }
+}
+
 /// Head's answers agree with one another; only base's say that they are wrong.
 #[test]
 fn answers_that_agree_with_themselves_are_no_pass_where_base_gave_none() {

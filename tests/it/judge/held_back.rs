@@ -154,6 +154,46 @@ fn a_stream_that_ends_late_is_no_pass() {
     let part = "head's streams end 2.4 ms after their last token, base's 0.1 ms";
     check(&ends_after(2.4), Verdict::Inconclusive, "late-end", part);
     check(&ends_after(2.1), Verdict::Pass, "regression", "");
+    // `[DONE]` comes in time, and the stream's end does not.
+    let mut held = ends_after(2.4);
+    let samples = held.launches.iter_mut().flat_map(|l| &mut l.samples);
+    for stamps in samples.map(|sample| &mut sample.stamps) {
+        stamps.end_ns = stamps.done_ns;
+        stamps.done_ns = stamps.events_ns.last().copied();
+    }
+    check(&held, Verdict::Inconclusive, "late-end", part);
+}
+
+/// Head's warm-up request takes this long, base's 0.3 s.
+pub(crate) fn warming_up(head_ms: f64) -> RunRecord {
+    let mut session = in_turn(3.0, 20.0, 3.0);
+    for launch in &mut session.launches {
+        let ms = if launch.arm == Arm::Head {
+            head_ms
+        } else {
+            300.0
+        };
+        for sample in &mut launch.samples {
+            let end = sample.stamps.events_ns.last().copied();
+            sample.stamps.done_ns = match sample.phase {
+                Phase::Warmup => Some(sample.stamps.send_ns + (ms * 1e6) as u64),
+                Phase::Measured => end,
+            };
+        }
+    }
+    session
+}
+
+#[test]
+fn a_head_that_compiles_in_the_warm_up_is_no_pass() {
+    let part = "head's slowest warm-up request takes 20000 ms, base's 300 ms";
+    check(
+        &warming_up(20_000.0),
+        Verdict::Inconclusive,
+        "slow-warm-up",
+        part,
+    );
+    check(&warming_up(1_200.0), Verdict::Pass, "regression", "");
 }
 
 /// The engines of this arm's launches read two files of the working tree, but for one of them.

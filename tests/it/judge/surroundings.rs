@@ -509,13 +509,15 @@ fn arms_that_count_different_prompt_tokens() {
         let got = judge(&plan_on(Metric::E2e, Statistic::Median), &session);
         let check = first(&got);
         assert_eq!(check.verdict, expect, "{}", sentence(check));
-        if expect == Verdict::Invalid {
+        if expect != Verdict::Pass {
             assert_eq!(check.reason.rule.name(), "token-parity");
-            assert!(sentence(check).contains("head counts 97 tokens in a prompt, base 100"));
+            let counts = format!("head counts {tokens} tokens in a prompt, base 100");
+            assert!(sentence(check).contains(&counts));
         }
     };
     check(100, Verdict::Pass);
-    check(99, Verdict::Pass);
+    // One token more at the beginning is hardly more work, and another prompt.
+    check(101, Verdict::Inconclusive);
     check(97, Verdict::Invalid);
 }
 

@@ -125,7 +125,8 @@ const RUN: &str = r#"
           "setting": { "kind": "cell", "batch": 2, "cache": "hot", "context": 8, "pass": 1 },
           "stamps": {
             "intended_ns": 1, "connect_ns": [2, 3], "send_ns": 4, "headers_ns": 5, "first_byte_ns": 6,
-            "events_ns": [7], "ambiguous_events": 1, "done_ns": 8, "no_done": true, "kernel_stamps": true
+            "events_ns": [7], "ambiguous_events": 1, "done_ns": 8, "end_ns": 9, "no_done": true,
+            "kernel_stamps": true
           },
           "tokens": {
             "requested": 9, "prompt": 8, "cached": 7, "completion": 9, "events": 1, "by_logprobs": 9,

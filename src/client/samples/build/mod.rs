@@ -73,6 +73,9 @@ fn stamps(expect: &Expect, exchange: &Exchange, transcript: &Transcript) -> Stam
         events_ns: transcript.events_ns.clone(),
         ambiguous_events: transcript.ambiguous_events,
         done_ns: transcript.done_ns.or(exchange.end_ns),
+        end_ns: transcript
+            .done_ns
+            .and_then(|done_ns| exchange.end_ns.filter(|end_ns| *end_ns > done_ns)),
         no_done: expect.streamed
             && transcript.done_ns.is_none()
             && exchange.ending == Ending::Whole,

@@ -190,6 +190,7 @@ impl Seen<'_> {
             first_byte_ns,
             events_ns,
             done_ns,
+            end_ns,
             ..
         } = self.stamps;
         let connect = connect_ns
@@ -201,6 +202,7 @@ impl Seen<'_> {
             .chain(first_byte_ns)
             .chain(events_ns)
             .chain(done_ns)
+            .chain(end_ns)
             .copied()
             .collect();
         let sending = [[*intended_ns, *send_ns]];

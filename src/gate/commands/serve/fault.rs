@@ -8,7 +8,7 @@ use std::time::Duration;
 const FORMS: &str = "decode-delay=20us (or ms, s), decode-delay=10%, prefill-delay=2us (of each prompt \
                      token), prefill-delay=10%, wrong-token=50, prefill-leak, kv-leak=2 (pages of each \
                      request), empty-beside=1 (other requests), blank-beside=1, swap-answers, \
-                     swap-cache, swap-state, slow-start=200ms, die-at-start, hang-after=100";
+                     swap-cache, swap-state, wrong-resume, slow-start=200ms, die-at-start, hang-after=100";
 
 /// One fault as it stands on the command line.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,7 @@ pub enum FaultArg {
     SwapAnswers,
     SwapCache,
     SwapState,
+    WrongResume,
     SlowStart(Duration),
     WrongToken(u32),
     PrefillLeak,
@@ -54,6 +55,7 @@ impl FromStr for FaultArg {
             ("swap-answers", None) => Ok(Self::SwapAnswers),
             ("swap-cache", None) => Ok(Self::SwapCache),
             ("swap-state", None) => Ok(Self::SwapState),
+            ("wrong-resume", None) => Ok(Self::WrongResume),
             ("prefill-leak", None) => Ok(Self::PrefillLeak),
             ("die-at-start", None) => Ok(Self::DieAtStart),
             (
@@ -62,7 +64,8 @@ impl FromStr for FaultArg {
                 None,
             ) => Err(format!("{name} needs a value")),
             (
-                "prefill-leak" | "swap-answers" | "swap-cache" | "swap-state" | "die-at-start",
+                "prefill-leak" | "swap-answers" | "swap-cache" | "swap-state" | "wrong-resume"
+                | "die-at-start",
                 Some(_),
             ) => Err(format!("{name} takes no value")),
             _ => Err(format!("there is no fault {name}")),
@@ -84,6 +87,7 @@ pub fn combine(faults: Vec<FaultArg>) -> Faults {
             FaultArg::SwapAnswers => all.swap_answers = true,
             FaultArg::SwapCache => all.swap_cache = true,
             FaultArg::SwapState => all.swap_states = true,
+            FaultArg::WrongResume => all.wrong_resume = true,
             FaultArg::SlowStart(longer) => all.slow_start = Some(longer),
             FaultArg::WrongToken(every) => all.wrong_token = Some(every),
             FaultArg::PrefillLeak => all.prefill_leak = true,
@@ -113,6 +117,7 @@ mod tests {
         check("swap-answers", FaultArg::SwapAnswers);
         check("swap-cache", FaultArg::SwapCache);
         check("swap-state", FaultArg::SwapState);
+        check("wrong-resume", FaultArg::WrongResume);
         let longer = Duration::from_millis(200);
         check("slow-start=200ms", FaultArg::SlowStart(longer));
         check("wrong-token=50", FaultArg::WrongToken(50));

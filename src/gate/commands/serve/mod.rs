@@ -93,7 +93,7 @@ pub struct ServeArgs {
     drain_timeout: u64,
     /// Plant a fault, for tests of the gate itself (repeatable): decode-delay=20us, decode-delay=10%,
     /// prefill-delay=2us, wrong-token=50, prefill-leak, kv-leak=2, empty-beside=1, blank-beside=1,
-    /// swap-answers, swap-cache, swap-state, slow-start=200ms,
+    /// swap-answers, swap-cache, swap-state, wrong-resume, slow-start=200ms,
     /// die-at-start, hang-after=100
     #[arg(long, value_name = "SPEC", hide_short_help = true)]
     fault: Vec<FaultArg>,

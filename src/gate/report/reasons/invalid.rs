@@ -32,6 +32,22 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             number(*base_ms),
             number(*whole_ms)
         ),
+        Facts::SlowWarmUp { base_ms, head_ms } => format!(
+            "head's slowest warm-up request takes {} ms, base's {} ms: the first users wait for that, and no measured request \
+             does; see what the engine now does at the first use of a shape (compile, capture graphs, tune), or do it before \
+             the engine is ready",
+            number(*head_ms),
+            number(*base_ms)
+        ),
+        Facts::MovedLogprobs {
+            base_nats,
+            head_nats,
+        } => format!(
+            "log-probabilities of the same tokens are {} nats from base's, base's own {} from one another: head computes less \
+             exactly, or with other numbers. If that is meant, compare its quality with the gate `e2e`",
+            number(*head_nats),
+            number(*base_nats)
+        ),
         Facts::TreeFiles { arm, files } => {
             const NAMED: usize = 3;
             if files.is_empty() {

@@ -6,7 +6,7 @@ use super::client::reads_medians;
 use super::finding::{Finding, of_launch};
 use crate::judge::launch_view::LaunchView;
 use crate::plan::{Rule, WorkloadKind};
-use crate::record::{Arm, Facts, LaunchFact, MetricKind, Reason, RuleId};
+use crate::record::{Arm, Facts, LaunchFact, Metric, MetricKind, Reason, RuleId};
 use crate::stats;
 
 /// Share of wrong answers that a median can bear.
@@ -54,6 +54,37 @@ pub fn other_answers(view: &View<'_, '_>) -> Option<Reason> {
         first: found.first.clone().unwrap_or_default(),
     };
     Some(Reason::new(RuleId::AnswersDiffer, facts))
+}
+
+/// Head counts other numbers of tokens in the same prompts: its tokenizer or chat template has changed, be it by one token
+/// more at the beginning.
+pub fn other_prompts(view: &View<'_, '_>) -> Option<Reason> {
+    let check = view.case.check;
+    let is_timed = check.metric.kind() == MetricKind::Latency;
+    let is_compared = is_timed && matches!(check.rule, Rule::Regression { .. });
+    if !is_compared && check.metric != Metric::AnswerMismatches {
+        return None;
+    }
+    let (base, head) = view.of(Arm::Head).other.prompt_tokens?;
+    let facts = Facts::PromptTokens {
+        base: base.into(),
+        head: head.into(),
+    };
+    Some(Reason::new(RuleId::TokenParity, facts))
+}
+
+/// Head's log-probabilities of the same tokens lie further from base's than base's own from one another.
+pub fn moved_logprobs(view: &View<'_, '_>) -> Option<Reason> {
+    if view.case.check.metric != Metric::AnswerMismatches {
+        return None;
+    }
+    let kept = &view.of(Arm::Head).kept;
+    let moved = kept.iter().find_map(|reading| reading.moved)?;
+    let facts = Facts::MovedLogprobs {
+        base_nats: moved.base_nats,
+        head_nats: moved.head_nats,
+    };
+    Some(Reason::new(RuleId::LogprobsMoved, facts))
 }
 
 /// Head's conversations ended after fewer turns than base's, by their `duration`: what grows with them grew less.

@@ -1,5 +1,5 @@
-//! Rules on what no metric of a stream reads: its end after the last token, tokens that come in bursts, requests that were
-//! sent twice, and connections that are not kept.
+//! Rules on what no metric of a stream reads: its end after the last token, tokens that come in bursts, warm-up
+//! requests, requests that were sent twice, and connections that are not kept.
 
 use super::super::evidence::Reading;
 use super::super::view::View;
@@ -16,6 +16,9 @@ const LATE: f64 = 0.05;
 const RESENT: f64 = 0.01;
 /// Fewest blocks in which head has more of them: one event may cut all connections of a launch.
 const RESENT_BLOCKS: usize = 3;
+
+/// A warm-up request that is later by less than this hardly matters to the first users.
+const SLOW_MS: f64 = 1_000.0;
 
 /// Head's share of requests with a new connection exceeds base's by more than this.
 const UNKEPT: f64 = 0.25;
@@ -52,6 +55,24 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
     let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_late = is_clear && head_ms - base_ms > LATE_MS.max(margin * whole_ms);
     is_late.then(|| Reason::new(RuleId::LateEnd, facts))
+}
+
+/// Head's slowest warm-up request takes longer than base's, by more than a second and more than a whole answer: work that was
+/// moved from the start to the first use of a shape, such as compiling or capturing graphs. The first users wait for it, and
+/// no measured request does.
+pub fn slow_warm_up(view: &View<'_, '_>) -> Option<Reason> {
+    margin_of_answers(view)?;
+    let [base, head] = per_launch(view, |reading| reading.warm_up_ms);
+    let (base_ms, head_ms) = (stats::median(&base)?, stats::median(&head)?);
+    let answers = view.of(Arm::Base).kept.iter();
+    let whole: Vec<f64> = answers
+        .filter_map(|reading| reading.stream_end_ms.map(|(_, whole)| whole))
+        .collect();
+    let whole_ms = stats::median(&whole).unwrap_or(0.0);
+    let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
+    let is_slow = is_clear && head_ms - base_ms > SLOW_MS.max(whole_ms);
+    let facts = Facts::SlowWarmUp { base_ms, head_ms };
+    is_slow.then(|| Reason::new(RuleId::SlowWarmUp, facts))
 }
 
 /// Head's outputs lie further apart than base's, though its tokens take no longer: they come in bursts, and a client sees a

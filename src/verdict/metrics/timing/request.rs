@@ -1,7 +1,7 @@
 //! Numbers of one request: times in milliseconds, prompt tokens computed.
 
 use crate::metrics::Why;
-use crate::record::Sample;
+use crate::record::{Phase, Sample};
 use crate::stats;
 
 /// `to` − `from` in milliseconds; negative where the stamps are out of order, so that it is seen.
@@ -90,7 +90,7 @@ pub fn e2e_ms(sample: &Sample) -> Result<f64, Why> {
 pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     let ends = sound.iter().filter(|sample| sample.streamed);
     let ends = ends.filter_map(|sample| {
-        let (last, end) = (last_ns(sample).ok()?, sample.stamps.done_ns?);
+        let (last, end) = (last_ns(sample).ok()?, sample.stamps.ended_ns()?);
         Some((
             ms_between(last, end),
             ms_between(sample.stamps.send_ns, end),
@@ -98,6 +98,16 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     });
     let (rest, whole): (Vec<f64>, Vec<f64>) = ends.unzip();
     Some((stats::median(&rest)?, stats::median(&whole)?))
+}
+
+/// Time of the slowest warm-up request to its end, ms; `None` where none was answered.
+pub fn slowest_warm_up_ms(all: &[&Sample]) -> Option<f64> {
+    let warm_up = all
+        .iter()
+        .filter(|sample| sample.phase == Phase::Warmup && sample.void.is_none());
+    let times = warm_up
+        .filter_map(|sample| Some(ms_between(sample.stamps.send_ns, sample.stamps.ended_ns()?)));
+    times.reduce(f64::max)
 }
 
 /// Of streams in the middle: the time between outputs that a client waits for, ms. Half of the time from a stream's first

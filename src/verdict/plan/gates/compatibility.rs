@@ -50,9 +50,10 @@ pub fn fits(metric: Metric, kind: &WorkloadKind) -> bool {
         | Metric::CounterRatio
         | Metric::CounterIncrease
         | Metric::CounterTotal
-        | Metric::Gauge
         | Metric::EnergyPerToken
         | Metric::GpuMemory => timed,
+        // What the engine says of itself shows that it came to what a workload of answers is for.
+        Metric::Gauge => timed || matches!(kind, Kind::Answers(_)),
         Metric::Throughput => independent || matches!(kind, Kind::Staggered(_)),
         Metric::ThroughputFull => independent,
         Metric::AnswerMismatches => {

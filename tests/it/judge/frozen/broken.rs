@@ -178,6 +178,7 @@ fn of_a_launch() -> Vec<Case> {
             ..health()
         }];
     });
+    let (moved_plan, moved_session) = moved_logprobs(0.05);
     vec![
         ("page cache unread", unread, unread_session),
         ("page cache stray", stray, stray_session),
@@ -232,6 +233,8 @@ fn of_a_launch() -> Vec<Case> {
         tpot("implausible phases", swapped),
         tpot("held back", in_turn(3.0, 210.0, 0.1)),
         tpot("late end", ends_after(2.4)),
+        tpot("slow warm-up", warming_up(20_000.0)),
+        ("moved log-probabilities", moved_plan, moved_session),
         tpot("requests sent again", sent_again([1, 2, 2, 2])),
         tpot("connections not kept", connecting(1, 6, 250)),
         tpot("tokens in bursts", in_bursts(8)),

@@ -5,12 +5,14 @@ mod broken;
 mod compared;
 
 use super::ambiguous::with_shared_segments;
-use super::correctness::{WORDS, answers, golden_answers, golden_plan, tasks_plan};
+use super::correctness::{WORDS, answers, golden_answers, golden_plan, moved_logprobs, tasks_plan};
 use super::counters::{
     conversation, counter_plan, goodput_plan, limited_plan, prefilling, shorter, within_slo,
 };
 use super::growth::{by_chance, gauged};
-use super::held_back::{connecting, ends_after, in_bursts, in_turn, reading, sent_again};
+use super::held_back::{
+    connecting, ends_after, in_bursts, in_turn, reading, sent_again, warming_up,
+};
 use super::invalid::parting_at_once;
 use super::repeats::{LOSS, plan_of, wrong_in_head};
 use super::stored::{against_stored, stored};
@@ -33,7 +35,7 @@ use verdict::record::{
 };
 
 /// Every rule that a check's reason can name.
-const RULES: [&str; 55] = [
+const RULES: [&str; 57] = [
     "ambiguous-events",
     "answers-differ",
     "budget",
@@ -58,6 +60,7 @@ const RULES: [&str; 55] = [
     "interrupted",
     "late-end",
     "launch-failed",
+    "logprobs-moved",
     "missing-value",
     "no-base",
     "no-paired-cases",
@@ -74,6 +77,7 @@ const RULES: [&str; 55] = [
     "reliability",
     "resent",
     "server-timings",
+    "slow-warm-up",
     "stopped",
     "stored-base",
     "streams-not-reached",

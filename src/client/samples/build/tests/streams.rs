@@ -213,7 +213,17 @@ fn after_done_the_connection_may_break_but_not_stay() {
     broken.ending = Ending::Cut("connection reset".into());
     let reset = sample(&FORCED_4, &broken);
     assert_eq!((rule(&reset), reset.stamps.done_ns), (None, Some(61)));
-    // Its client waits for the end.
+    assert_eq!(reset.stamps.end_ns, None);
+    // An end of its own is kept: a client waits for it.
+    let late = Exchange {
+        end_ns: Some(2_000_061),
+        ..exchange(&[(30, A), (40, A), (50, A), (60, A), (61, &bye)])
+    };
+    let late = sample(&FORCED_4, &late);
+    assert_eq!(
+        (rule(&late), late.stamps.done_ns, late.stamps.end_ns),
+        (None, Some(61), Some(2_000_061))
+    );
     broken.ending = Ending::Silent("the stream did not end after [DONE]".into());
     assert_eq!(rule(&sample(&FORCED_4, &broken)), Some(VoidRule::Timeout));
 }

@@ -40,6 +40,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         return Err(at.undefined(Why::NothingCompared, None));
     }
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
+    head.weigh_untied(!base.untied.is_empty());
+    base.weigh_untied(true);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
     let asked = if base.sampled > 0 { &base } else { &head };
@@ -121,6 +123,8 @@ struct Compared<'a> {
     wrong: Vec<Told>,
     from_alone: Vec<Difference<'a>>,
     from_base: Vec<Difference<'a>>,
+    /// Those that the lists show to be no near-ties, and whether they are differences from the answer alone.
+    untied: Vec<(Difference<'a>, bool)>,
     /// Prompts that base answered too.
     in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
@@ -134,6 +138,18 @@ impl<'a> Compared<'a> {
     fn mostly_differs(&self) -> bool {
         let differing: Vec<&Difference<'_>> = self.from_alone.iter().collect();
         2 * prompts(&differing) > self.repeated.len() as u64
+    }
+
+    /// Without batch-invariant kernels an engine may part from itself beyond near-ties, as where a mixture chooses other experts.
+    /// Where base does (`base_does`), these are held against how often; else they are wrong.
+    fn weigh_untied(&mut self, base_does: bool) {
+        for (difference, is_alone) in std::mem::take(&mut self.untied) {
+            match (base_does, is_alone) {
+                (false, _) => self.wrong.push(difference.told),
+                (true, true) => self.from_alone.push(difference),
+                (true, false) => self.from_base.push(difference),
+            }
+        }
     }
 
     /// No more than a quarter of the sampled answers differ from the greedy ones where those of the same batch do not: else the
@@ -348,7 +364,7 @@ impl<'a> Compared<'a> {
         match is_tie {
             Some(true) => {}
             Some(false) if is_sampled && is_token && near_tie.is_some_and(leads) => {}
-            Some(false) => self.wrong.push(difference.told),
+            Some(false) => self.untied.push((difference, whose == "alone")),
             // Beside the answer alone it may be the mode: base's of the same mode tells more.
             None if has_same_tokens && whose == "in base" => self.wrong.push(difference.told),
             None if whose == "alone" => self.from_alone.push(difference),

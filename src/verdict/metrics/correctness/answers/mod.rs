@@ -5,9 +5,11 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's and no
 //! near-tie can lead to, or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
+mod logprobs;
 mod mismatches;
 mod stopped;
 
+pub use logprobs::{Moved, moved};
 pub use mismatches::mismatches;
 
 use super::near_tie::{parts_at_once, parts_within, quoted};
@@ -331,6 +333,8 @@ pub struct OtherAnswers {
     pub all: usize,
     /// `launch 1, request 4: "fifteen" instead of "twelve"`.
     pub first: Option<String>,
+    /// Tokens of the first prompt that base counts otherwise, in base and in head.
+    pub prompt_tokens: Option<(u32, u32)>,
 }
 
 impl OtherAnswers {
@@ -341,9 +345,12 @@ impl OtherAnswers {
             true => Vec::new(),
             false => requests.beside_base(&requests.all),
         };
-        pairs.retain(|(head, base)| {
-            head.void.is_none() && head.turn.unwrap_or(0) == 0 && !base.is_blank()
+        pairs.retain(|(head, _)| head.void.is_none() && head.turn.unwrap_or(0) == 0);
+        let prompt_tokens = pairs.iter().find_map(|(head, base)| {
+            let counts = base.tokens.prompt.zip(head.tokens.prompt);
+            counts.filter(|(base, head)| base != head)
         });
+        pairs.retain(|(_, base)| !base.is_blank());
         let other = pairs
             .iter()
             .filter(|(head, base)| parts_at_once(base, head));
@@ -364,6 +371,7 @@ impl OtherAnswers {
             early: early.len(),
             all: pairs.len(),
             first,
+            prompt_tokens,
         }
     }
 
@@ -375,6 +383,7 @@ impl OtherAnswers {
         if self.first.is_none() {
             self.first.clone_from(&later.first);
         }
+        self.prompt_tokens = self.prompt_tokens.or(later.prompt_tokens);
     }
 
     /// True if more than half part at once, or nine in ten early, and three or more: near-ties are not that many.

@@ -1,6 +1,7 @@
 //! Answers of small launches, head's beside base's.
 
 mod conditions;
+mod logprobs;
 
 use crate::metrics::testing::{check, launch, streamed};
 use crate::metrics::{LaunchMeasure, Requests, Undefined, Why, measure_among, wrong_answers};

@@ -1,0 +1,81 @@
+//! Log-probabilities of the same tokens in head and in base: an engine that computes less exactly, or from other weights, moves
+//! them before it changes an answer beyond near-ties.
+//!
+//! Main function: [`moved`].
+
+use super::{Answers, is_answer, is_cut_short};
+use crate::metrics::Requests;
+use crate::record::{Condition, Sample};
+use crate::stats;
+use std::collections::BTreeMap;
+
+/// Fewest prompts that show it.
+const PROMPTS: usize = 5;
+/// Head's distance exceeds base's own by more than this factor …
+const FACTOR: f64 = 3.0;
+/// … and this share of what makes a near-tie: a logit that is rounded otherwise.
+const SHARE: f64 = 0.1;
+/// Servers list a token without probability as -9999 or so.
+const LEAST: f64 = -100.0;
+
+/// Mean distance of two answers' log-probabilities over the tokens that they begin with alike, in nats; the median over
+/// prompts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moved {
+    /// Head's answers from base's to the same requests.
+    pub head_nats: f64,
+    /// Base's answers from its own to the same prompt, under other conditions.
+    pub base_nats: f64,
+}
+
+/// `None` where head's are as near as base's own, or too few are listed.
+pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
+    let near_tie = requests.workload.kind.logprobs().near_tie_nats?;
+    let base = Answers::new(&requests.base, &[]);
+    let listed = |sample: &Sample| {
+        // A sampler's list may be of what is left to choose from.
+        let is_sampled = sample.condition() == Some(Condition::Sampled);
+        is_answer(sample) && !is_cut_short(sample) && !is_sampled
+    };
+    let mut of_head: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut of_base = of_head.clone();
+    let pairs = requests.beside_base(&requests.all).into_iter();
+    for (head, sample) in pairs.filter(|(head, base)| listed(head) && listed(base)) {
+        let prompt = || super::Prompt::of(sample).to_string();
+        if let Some(nats) = distance(head, sample) {
+            of_head.entry(prompt()).or_default().push(nats);
+        }
+        let own = base.alone(sample).and_then(|alone| distance(alone, sample));
+        if let Some(nats) = own {
+            of_base.entry(prompt()).or_default().push(nats);
+        }
+    }
+    if of_head.len() < PROMPTS || of_base.len() < PROMPTS {
+        return None;
+    }
+    let middle = |of: BTreeMap<String, Vec<f64>>| {
+        let means: Vec<f64> = of.into_values().filter_map(|nats| mean(&nats)).collect();
+        stats::median(&means)
+    };
+    let (head_nats, base_nats) = (middle(of_head)?, middle(of_base)?);
+    let is_moved = head_nats > FACTOR * base_nats && head_nats > SHARE * near_tie;
+    is_moved.then_some(Moved {
+        head_nats,
+        base_nats,
+    })
+}
+
+/// Mean distance over the tokens that both begin with; `None` where none of them has a log-probability in both.
+fn distance(a: &Sample, b: &Sample) -> Option<f64> {
+    let alike = a.logprobs.iter().zip(&b.logprobs);
+    let alike = alike.take_while(|(a, b)| a.token == b.token);
+    let distances = alike.filter_map(|(a, b)| {
+        let (a, b) = a.logprob.zip(b.logprob)?;
+        (a > LEAST && b > LEAST).then(|| (a - b).abs())
+    });
+    mean(&distances.collect::<Vec<f64>>())
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,93 @@
+//! Log-probabilities that move, and differences beyond near-ties in an engine that has them by itself.
+
+use super::*;
+use crate::metrics::{Moved, moved};
+
+/// Six prompts of four tokens, each alone and then in a batch, with log-probabilities of -1 less these.
+fn listed(alone: f64, batch: f64) -> Vec<Sample> {
+    let mut samples = pairs(&[("a b c d", "a b c d"); 6]);
+    for sample in &mut samples {
+        let less = match sample.condition() {
+            Some(Condition::Alone) => alone,
+            _ => batch,
+        };
+        let entry = |token: &str| TokenLogprob {
+            token: token.into(),
+            logprob: Some(-1.0 - less),
+            top: vec![],
+        };
+        sample.logprobs = ["a", " b", " c", " d"].map(entry).to_vec();
+    }
+    samples
+}
+
+fn moved_from(base: Vec<Sample>, head: Vec<Sample>) -> Option<Moved> {
+    let (base, head) = (launch(1, base), launch(0, head));
+    let (check, workload) = (
+        check(Metric::AnswerMismatches, Statistic::Single),
+        workload(Some(NATS)),
+    );
+    moved(&Requests::of(&check, &workload, &head).beside(&check, Some(&base)))
+}
+
+#[test]
+fn moved_log_probabilities_are_seen_beside_how_far_base_moves_by_itself() {
+    let found = moved_from(listed(0.0, 0.0), listed(0.02, 0.02)).unwrap();
+    assert!((found.head_nats - 0.02).abs() < 1e-9, "{found:?}");
+    assert_eq!(found.base_nats, 0.0);
+    // No more than a logit that is rounded otherwise.
+    assert_eq!(moved_from(listed(0.0, 0.0), listed(0.009, 0.009)), None);
+    // Base is as far from itself in a batch.
+    assert_eq!(moved_from(listed(0.0, 0.02), listed(0.02, 0.0)), None);
+    // An answer that parts is compared up to there.
+    let mut parting = listed(0.0, 0.0);
+    for sample in &mut parting {
+        sample.logprobs[2].token = " x".into();
+        sample.logprobs[3].logprob = Some(-9.0);
+    }
+    assert_eq!(moved_from(listed(0.0, 0.0), parting), None);
+    // Of few prompts nothing is said.
+    let few = |less| listed(less, less)[..8].to_vec();
+    assert_eq!(moved_from(few(0.0), few(0.02)), None);
+    // A token without probability is listed as -9999.
+    let mut never = listed(0.0, 0.0);
+    for sample in &mut never {
+        sample.logprobs[1].logprob = Some(-9_999.0);
+    }
+    assert_eq!(moved_from(listed(0.0, 0.0), never), None);
+}
+
+#[test]
+fn differences_beyond_near_ties_are_weighed_where_base_has_them_too() {
+    let firm = 3.0;
+    let answers = |differing: &[usize]| {
+        let one = |n: usize, is_beside: bool| {
+            let (condition, index) = match is_beside {
+                true => (Condition::Batch, 2 * n + 1),
+                false => (Condition::Alone, 2 * n),
+            };
+            let last = match is_beside && differing.contains(&n) {
+                true => "b",
+                false => "a",
+            };
+            let first = format!("{n} ");
+            let sample = answer(index as u32, &format!("p{n}"), condition, "");
+            scored(sample, &[(&first, firm), (last, firm)])
+        };
+        let both = (0..30).flat_map(|n| [one(n, false), one(n, true)]);
+        both.collect::<Vec<_>>()
+    };
+    let counts = |head: &[usize], base: &[usize]| {
+        let base = launch(1, answers(base));
+        let measure = of(Some(NATS), &launch(0, answers(head)), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    // Base never parts from itself: one is enough.
+    assert_eq!(counts(&[4], &[]), (1.0, 1.0));
+    // It does as often, elsewhere.
+    assert_eq!(counts(&[4], &[5]), (0.0, 0.0));
+    // Head does a little more often, and far more often.
+    assert_eq!(counts(&[4, 6], &[5]), (2.0, 0.0));
+    let (all, sure) = counts(&(1..25).collect::<Vec<_>>(), &[0]);
+    assert_eq!((all, sure), (24.0, 24.0));
+}
