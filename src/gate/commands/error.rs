@@ -161,6 +161,14 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
              what docs/sandbox.md lists and what [engine.build] names; `gate doctor` shows what is in force",
             )
         }
+        Error::Process(ProcessError::Spawn { command, source })
+            if missing(source) && command.contains("/.gate/artifacts/") =>
+        {
+            Some(
+                "the build left no such program in its artifact: a commit's tree holds what git tracks alone, so compile the program \
+                 in [engine.build] of gates/gate.toml",
+            )
+        }
         Error::Process(ProcessError::Spawn { source, .. }) if missing(source) => Some(
             "install the engine, put it on PATH, or name its program in engine.serve of gates/gate.toml",
         ),

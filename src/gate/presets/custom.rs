@@ -1,6 +1,6 @@
 //! The preset of an engine of one's own, with what was seen of a server that runs.
 
-use super::escaped;
+use super::toml_text::escaped;
 
 /// What was seen of a server. Its words are anybody's: they are written as TOML strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,6 +9,8 @@ pub struct Seen {
     pub command: Vec<String>,
     /// Words of the command that name files of the tree, and their paths from its root: the engine is what the tree holds.
     pub scripts: Vec<(String, String)>,
+    /// The path of a program of the tree that is compiled, not by cargo, and the command that does so; `None`: not known.
+    pub compiled: Option<(String, Option<&'static str>)>,
     /// The word that names what `cargo build --release` makes of the tree, and the program's name.
     pub cargo_program: Option<(String, String)>,
     /// It answers completions, and chats. With chats alone, prompts go over the chat route.
@@ -21,6 +23,10 @@ pub struct Seen {
     pub tells_cached: bool,
     /// It takes prompts of token ids, up to this one at least.
     pub prompt_ids: Option<u32>,
+    /// Completions tell log-probabilities, whole and streamed.
+    pub tells_logprobs: bool,
+    /// Tokens that it has room for, as `/v1/models` says.
+    pub context: Option<u32>,
 }
 
 impl Seen {
@@ -29,6 +35,7 @@ impl Seen {
         Self {
             scripts: Vec::new(),
             cargo_program: None,
+            compiled: None,
             ..self.clone()
         }
     }
@@ -90,10 +97,47 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     }
     let build = match (&seen.cargo_program, seen.scripts.is_empty()) {
         (Some((_, program)), _) => Some(CARGO.replace("PROGRAM", &escaped(program))),
-        (None, false) => Some(COPY.to_owned()),
+        (None, false) => Some(copied(seen.compiled.as_ref())),
         (None, true) => None,
     };
     (text, build)
+}
+
+/// The build of an engine that is not cargo's: its files are copied, and compiled where they have to be.
+fn copied(compiled: Option<&(String, Option<&'static str>)>) -> String {
+    let (why, without, then) = match compiled {
+        None => (
+            " A script needs no\n\
+             # compiler: its commit's files are copied, and `serve` starts the copy. Compile here what your engine compiles."
+                .to_owned(),
+            String::new(),
+            String::new(),
+        ),
+        Some((program, Some(command))) => (
+            format!(
+                " The\n# commit's files are copied, and `{}` is compiled in the copy: check the last command.",
+                escaped(program)
+            ),
+            format!(" --exclude='./{}'", shell_escaped(program)),
+            format!(" && cd '{{target}}/engine' && {command}"),
+        ),
+        Some((program, None)) => (
+            format!(
+                " The\n# commit's files are copied. FILL IN, as the last command, what compiles `{}` in the copy; then delete this sentence.",
+                escaped(program)
+            ),
+            format!(" --exclude='./{}'", shell_escaped(program)),
+            String::new(),
+        ),
+    };
+    COPY.replace("WHY", &why)
+        .replace("WITHOUT", &without)
+        .replace("THEN", &then)
+}
+
+/// As it stands between single quotes of a shell, within a basic string of TOML.
+fn shell_escaped(text: &str) -> String {
+    escaped(&text.replace('\'', "'\\''"))
 }
 
 /// A word of the command: what the tree holds is taken from the build.
@@ -121,12 +165,11 @@ timeout = "30 min"
 "#;
 
 const COPY: &str = r#"
-# How the engine is built from its tree, for base and head alike: without it nothing can be compared. A script needs no
-# compiler: its commit's files are copied, and `serve` starts the copy. Compile here what your engine compiles.
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.WHY
 [engine.build]
 command = [
     "sh", "-ec",
-    "mkdir -p '{target}/engine' && tar -cf '{target}/engine.tar' --exclude=./.git --exclude=./.gate --exclude=./target . && tar -xf '{target}/engine.tar' -C '{target}/engine'",
+    "mkdir -p '{target}/engine' && tar -cf '{target}/engine.tar' --exclude=./.git --exclude=./.gate --exclude=./targetWITHOUT . && tar -xf '{target}/engine.tar' -C '{target}/engine'THEN",
 ]
 artifact = "{target}/engine"
 timeout = "30 min"
@@ -188,6 +231,29 @@ mod tests {
             custom(template, &Seen::default()),
             (template.to_owned(), None)
         );
+    }
+
+    #[test]
+    fn a_program_that_is_no_script_is_compiled_in_the_copy() {
+        let of = |command| {
+            let seen = Seen {
+                command: words("./serve --port {port}"),
+                scripts: vec![("./serve".into(), "serve".into())],
+                compiled: Some(("serve".into(), command)),
+                ..Seen::default()
+            };
+            custom(include_str!("custom.toml"), &seen).1.unwrap()
+        };
+        let made = of(Some("make"));
+        assert!(made.contains(" --exclude='./serve' . && "), "{made}");
+        assert!(
+            made.contains("-C '{target}/engine' && cd '{target}/engine' && make\","),
+            "{made}"
+        );
+        assert!(!made.contains("FILL IN") && of(None).contains("FILL IN"));
+        for text in [made, of(None)] {
+            assert!(text.parse::<toml::Table>().is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -8,12 +8,14 @@
 mod custom;
 mod gates;
 mod github;
+mod toml_text;
 mod tree;
 
 pub use custom::{Seen, custom};
 pub use github::{Origin, RULES, builds, workflows};
 pub use tree::engine_of;
 
+use self::toml_text::escaped;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -36,6 +38,8 @@ pub struct Preset<'a> {
     chats: bool,
     /// Completions tell log-probabilities when asked to, streamed ones too.
     tells_logprobs: bool,
+    /// Tokens that it has room for, where that is known.
+    context: Option<u32>,
     /// Models are the Hugging Face hub's, as they are there.
     takes_hub_models: bool,
 }
@@ -52,6 +56,9 @@ const SESSION: &str = include_str!("session.toml");
 /// Where an engine that holds a model of its own is told of another one.
 const SOURCE: &str = "{{source}}";
 
+/// A prompt that is longer than the context is sent where the context is shorter than this.
+const LONGEST: u32 = 300_000;
+
 /// Every engine that has one.
 pub const ALL: [Preset<'static>; 8] = [
     Preset {
@@ -62,6 +69,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        context: None,
         takes_hub_models: true,
     },
     Preset {
@@ -72,6 +80,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        context: None,
         takes_hub_models: true,
     },
     Preset {
@@ -82,6 +91,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        context: None,
         takes_hub_models: false,
     },
     Preset {
@@ -92,6 +102,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        context: None,
         takes_hub_models: false,
     },
     Preset {
@@ -102,6 +113,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        context: None,
         takes_hub_models: false,
     },
     Preset {
@@ -112,6 +124,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        context: None,
         takes_hub_models: true,
     },
     Preset {
@@ -122,6 +135,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        context: None,
         takes_hub_models: true,
     },
     Preset {
@@ -132,6 +146,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        context: None,
         takes_hub_models: true,
     },
 ];
@@ -147,18 +162,15 @@ impl<'a> Preset<'a> {
         self.engine
     }
 
-    /// The same with what was found out about the engine: its tables, whether it tells cached tokens, and whether it chats.
-    pub fn with_engine(
-        self,
-        engine: &'a str,
-        build: Option<&'a str>,
-        (tells_cached, chats): (bool, bool),
-    ) -> Self {
+    /// The same with what was found out about the engine: its tables, and what it can do.
+    pub fn with_engine(self, engine: &'a str, build: Option<&'a str>, seen: &Seen) -> Self {
         Self {
             engine,
             build,
-            tells_cached,
-            chats,
+            tells_cached: seen.tells_cached,
+            chats: seen.chats,
+            tells_logprobs: seen.tells_logprobs,
+            context: seen.context.filter(|tokens| *tokens < LONGEST),
             ..self
         }
     }
@@ -242,20 +254,6 @@ pub fn demo(program: &str) -> [Written; 2] {
 /// Fills the model's name in. It stands within TOML strings alone, never in comments.
 fn filled(template: &str, model: &str) -> String {
     template.replace("{{model}}", &escaped(model))
-}
-
-/// As it stands within a basic string of TOML, and as no place of a template.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        match c {
-            '{' if out.ends_with('{') => out.push_str("\\u007B"),
-            '"' | '\\' => out.extend(['\\', c]),
-            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -412,6 +412,15 @@ pub fn lines(text: &str) -> String {
 
 /// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
 /// text's own line breaks.
+/// Spaces before a paragraph's first line, and before the others: the text of an item of a list stays in its column.
+fn indentation(paragraph: &str) -> (usize, usize) {
+    let text = paragraph.trim_start_matches(' ');
+    let indent = paragraph.len() - text.len();
+    let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+    let is_item = number > 0 && text[number..].starts_with(". ");
+    (indent, indent + if is_item { number + 2 } else { 0 })
+}
+
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     // Text of an engine or of somebody's record must show no secret and not steer the terminal.
@@ -420,15 +429,17 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         .filter(|c| (!c.is_control() || *c == '\n') && !is_ignorable(*c))
         .collect();
     for paragraph in text.lines() {
-        let mut line = String::new();
-        let mut length = 0;
-        for word in paragraph.split(' ') {
+        let (indent, hang) = indentation(paragraph);
+        let mut line = " ".repeat(indent);
+        let mut length = indent;
+        let mut begin = indent;
+        for word in paragraph[indent..].split(' ') {
             let word_length = word.chars().count();
-            if length > 0 && length + 1 + word_length > width {
-                lines.push(std::mem::take(&mut line));
-                length = 0;
+            if length > begin && length + 1 + word_length > width {
+                lines.push(std::mem::replace(&mut line, " ".repeat(hang)));
+                (length, begin) = (hang, hang);
             }
-            if length > 0 {
+            if length > begin {
                 line.push(' ');
                 length += 1;
             }

@@ -11,6 +11,7 @@ use nix::unistd::geteuid;
 use serde_json::{Value, json};
 use std::env;
 use std::fs;
+use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -95,7 +96,10 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
     }
     endpoint.model.clone_from(&model);
     endpoint.request_timeout = ANSWER;
-    let seen = abilities(&endpoint).await;
+    let seen = Seen {
+        context: context(&models),
+        ..abilities(&endpoint).await
+    };
     let seen = match &command {
         Some((words, folder)) => started(seen, words, (port, folder, root)),
         None => seen,
@@ -134,7 +138,14 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
     (is_name && !model.is_empty() && !model.starts_with('-')).then(|| (model.to_owned(), engine))
 }
 
-/// Sends up to eleven short requests.
+/// The context that `/v1/models` names (vLLM, SGLang).
+fn context(models: &str) -> Option<u32> {
+    let models: Value = serde_json::from_str(models).ok()?;
+    let tokens = models.pointer("/data/0/max_model_len")?.as_u64()?;
+    u32::try_from(tokens).ok().filter(|tokens| *tokens > 0)
+}
+
+/// Sends up to thirteen short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -179,6 +190,7 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
     if !can.completes {
         return can;
     }
+    can.tells_logprobs = tells_logprobs(endpoint).await;
     for last in [30_000_u32, 1_000, 300] {
         let prompt = json!({"model": model, "prompt": [last], "max_tokens": 1});
         if post(endpoint, "/v1/completions", &prompt).await.is_ok() {
@@ -187,6 +199,30 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         }
     }
     can
+}
+
+/// True if completions list the likeliest tokens, streamed and whole.
+async fn tells_logprobs(endpoint: &Endpoint) -> bool {
+    for stream in [true, false] {
+        let body = json!({
+            "model": &endpoint.model, "prompt": "Hello", "max_tokens": 2, "temperature": 0, "stream": stream, "logprobs": 5,
+        });
+        let answer = post(endpoint, "/v1/completions", &body).await;
+        let lists = |text: &str| {
+            let events = text
+                .lines()
+                .map(|line| line.strip_prefix("data:").unwrap_or(line));
+            let events = events.filter_map(|data| serde_json::from_str::<Value>(data.trim()).ok());
+            let list = |event: &Value| event.pointer("/choices/0/logprobs/top_logprobs/0").cloned();
+            events
+                .filter_map(|event| list(&event))
+                .any(|list| list.is_object())
+        };
+        if !answer.is_ok_and(|answer| lists(&answer)) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The abilities that a streamed answer shows.
@@ -241,12 +277,40 @@ fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Pat
         let name = Path::new(&path).file_name()?.to_str()?.to_owned();
         Some((word, name))
     });
+    let compiled = scripts
+        .iter()
+        .map(|(_, path)| path)
+        .find(|path| is_elf(&root.join(path)));
+    let compiled = compiled.map(|path| (path.clone(), compiler(root)));
     Seen {
         command,
         scripts,
+        compiled,
         cargo_program,
         ..seen
     }
+}
+
+/// True of a compiled program, by its first bytes.
+fn is_elf(path: &Path) -> bool {
+    let mut first = [0; 4];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    read.is_ok() && first == *b"\x7fELF"
+}
+
+/// What compiles a tree, by the files at its root.
+fn compiler(root: &Path) -> Option<&'static str> {
+    const COMPILERS: [(&str, &str); 4] = [
+        ("Makefile", "make"),
+        ("makefile", "make"),
+        (
+            "CMakeLists.txt",
+            "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build",
+        ),
+        ("go.mod", "go build ."),
+    ];
+    let mut compilers = COMPILERS.into_iter();
+    compilers.find_map(|(file, command)| root.join(file).is_file().then_some(command))
 }
 
 /// The command line of the process that listens on a port, and its folder, as far as this user may see them (proc(5)).

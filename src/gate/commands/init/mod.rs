@@ -165,7 +165,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let preset = match &filled {
         Some((engine, build, seen)) => {
             heads.extend(notes::abilities(seen));
-            preset.with_engine(engine, build.as_deref(), (seen.tells_cached, seen.chats))
+            preset.with_engine(engine, build.as_deref(), seen)
         }
         None => preset,
     };

@@ -45,6 +45,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("prompts as token ids", seen.prompt_ids.is_some()),
         ("token ids in streams", seen.return_token_ids),
         ("cached-token counts", seen.tells_cached),
+        ("log-probabilities", seen.tells_logprobs),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
         let names = abilities.iter().filter(|(_, it)| *it == is_seen);
