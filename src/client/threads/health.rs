@@ -133,6 +133,7 @@ mod tests {
                 ..TokenCounts::default()
             },
             finish_reason: None,
+            status: None,
             timings: None,
             text: None,
             text_sha256: String::new(),

@@ -5,20 +5,26 @@
 //! - new beside prefills, then alone.
 //!
 //! An answer alone is whole; of the others every second one is streamed. Every second prompt ends as the one before
-//! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state.
+//! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state. Every fourth
+//! begins as the one two before it and ends otherwise: so does one that looks at the first pages alone.
 //!
-//! A workload may add three conditions:
+//! A workload may add conditions:
 //!
 //! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token;
 //! - stopped: the known prompts once more, each up to the first of some strings;
+//! - ended: questions over the chat route, which the model ends by itself;
+//! - refused: between the known prompts of a batch, requests that an engine should refuse;
 //! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts most while
 //!   the prompt is computed, and they are then answered alone, from what the cache kept of them.
 //!
 //! Refuses to know: sockets, what the answers say.
 
+use super::bad_request::BAD;
 use super::prompt::SentPrompt;
-use super::request_plan::{Label, Pace, Planned, Wave};
-use super::{Output, prompted};
+use super::request::Message;
+use super::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
+use super::{Output, chat, prompted};
+use crate::socket::connection::Ask;
 use crate::{Endpoint, PromptSeed};
 use std::time::Duration;
 use verdict::plan::Answers;
@@ -52,6 +58,7 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
                     Condition::Alone,
                     Condition::Cached,
                     Condition::Stopped,
+                    Condition::Ended,
                     Condition::Sampled,
                     Condition::CachedBatch,
                     Condition::CachedPrefill,
@@ -61,7 +68,10 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
             (prefilled, &[Condition::Prefill, Condition::Alone]),
         ] {
             let wanted = |condition: &&Condition| {
-                let is_added = matches!(condition, Condition::Stopped | Condition::Sampled);
+                let is_added = matches!(
+                    condition,
+                    Condition::Stopped | Condition::Ended | Condition::Sampled
+                );
                 !is_added || answers.conditions.contains(condition)
             };
             for condition in conditions.iter().filter(wanted) {
@@ -71,6 +81,18 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
     }
     waves
 }
+
+/// Questions with short answers.
+const QUESTIONS: [&str; 8] = [
+    "What is 7 plus 5? Answer with the number alone.",
+    "What is the capital of France? Answer with one word.",
+    "Say yes, and nothing else.",
+    "Which day follows Monday? Answer with one word.",
+    "Repeat this word: seven",
+    "What colour is snow? Answer with one word.",
+    "Count from one to five, in words.",
+    "What is the opposite of hot? Answer with one word.",
+];
 
 /// A client leaves as the answer begins.
 const AT_ANSWER: Duration = Duration::from_secs(3_600);
@@ -99,7 +121,13 @@ impl Writer<'_> {
     fn wave(&mut self, group: u32, condition: Condition, pass: u32) -> Wave {
         let mut requests = Vec::new();
         for place in 0..self.answers.prompts {
-            requests.push(self.prompt(group + place, condition, pass, place));
+            if condition == Condition::CachedBatch && self.has(Condition::Refused) {
+                requests.push(self.refused(pass, place));
+            }
+            requests.push(match condition {
+                Condition::Ended => self.question(pass, place),
+                _ => self.prompt(group + place, condition, pass, place),
+            });
             if matches!(condition, Condition::Prefill | Condition::CachedPrefill) {
                 requests.push(self.beside(condition, pass, place));
             }
@@ -109,7 +137,7 @@ impl Writer<'_> {
             requests.extend(left.map(|number| self.again(number, pass)));
         }
         let slots = match condition {
-            Condition::Alone | Condition::Cached | Condition::Stopped => 1,
+            Condition::Alone | Condition::Cached | Condition::Stopped | Condition::Ended => 1,
             _ => self.answers.batch,
         };
         Wave::new(requests, Pace::Slots(slots))
@@ -130,12 +158,13 @@ impl Writer<'_> {
             condition: Some(condition),
             leaves: None,
         };
-        // Every second prompt ends as the one before.
-        let other = number - number % 2;
         let shorter = SHORTER[pass as usize % SHORTER.len()];
         let tokens = (self.answers.prompt_tokens.saturating_sub(shorter)).max(1);
-        let said =
-            SentPrompt::ending_as(self.endpoint, self.id, self.seed, (number, other), tokens);
+        let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
+        let said = match number % 4 {
+            2 => SentPrompt::beginning_as(endpoint, id, seed, (number, number - 2), tokens),
+            _ => SentPrompt::ending_as(endpoint, id, seed, (number, number - number % 2), tokens),
+        };
         prompted(self.endpoint, said, label, output)
     }
 
@@ -179,6 +208,68 @@ impl Writer<'_> {
         prompted(self.endpoint, said, label, output)
     }
 
+    /// A question over the chat route. Its answer may have as many tokens as a model needs that thinks first.
+    fn question(&mut self, pass: u32, place: u32) -> Planned {
+        const TOKENS: u32 = 64;
+        let number = pass * self.answers.prompts + place;
+        let (condition, index) = (Condition::Ended, self.take());
+        let label = Label {
+            case: Some(format!("q{number}")),
+            setting: Some(Setting::Answer { condition, pass }),
+            ..Label::of(index, Phase::Measured)
+        };
+        let output = Output {
+            streamed: !place.is_multiple_of(2),
+            condition: Some(condition),
+            ..Output::whole(TOKENS)
+        };
+        let text = QUESTIONS[number as usize % QUESTIONS.len()];
+        chat(self.endpoint, &[Message::of_user(text)], label, output)
+    }
+
+    /// A bad request. Where it is accepted, its client leaves as the answer begins.
+    fn refused(&mut self, pass: u32, place: u32) -> Planned {
+        let condition = Condition::Refused;
+        let number = (pass * self.answers.prompts + place) as usize;
+        // The prompt that is too long, where there is one, and then the others.
+        let longest = usize::from(self.answers.beyond_tokens.is_some());
+        let turn = number % (BAD.len() + longest);
+        let too_long = self.answers.beyond_tokens.filter(|_| turn < longest);
+        let bad = &BAD[turn.saturating_sub(longest)];
+        let name = too_long.map_or_else(|| bad.name(), |n| format!("a prompt of {n} tokens"));
+        let label = Label {
+            case: Some(name),
+            setting: Some(Setting::Answer { condition, pass }),
+            ..Label::of(self.take(), Phase::Warmup)
+        };
+        let expect = Expect {
+            streamed: true,
+            refused: true,
+            ..Expect::default()
+        };
+        if let Some(tokens) = too_long {
+            let output = Output {
+                leaves: Some(AT_ANSWER),
+                ..Output::streamed(1)
+            };
+            let said = self.said(BESIDE + label.index, tokens);
+            let planned = prompted(self.endpoint, said, label, output);
+            return Planned { expect, ..planned };
+        }
+        let ask = Ask {
+            leaves: Some(AT_ANSWER),
+            ..Ask::post(self.route(), bad.body(self.endpoint))
+        };
+        Planned { label, expect, ask }
+    }
+
+    fn route(&self) -> &'static str {
+        match self.endpoint.chat {
+            true => CHAT,
+            false => COMPLETIONS,
+        }
+    }
+
     fn has(&self, condition: Condition) -> bool {
         self.answers.conditions.contains(&condition)
     }
@@ -190,5 +281,72 @@ impl Writer<'_> {
     fn take(&mut self) -> u32 {
         self.next += 1;
         self.next - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use verdict::plan::{Logprobs, WorkloadKind};
+
+    #[test]
+    fn no_more_requests_are_sent_than_the_plan_counts() {
+        let endpoint = Endpoint::usual(([127, 0, 0, 1], 1).into(), "m");
+        let seed = PromptSeed {
+            session: 1,
+            block: 1,
+        };
+        let all = [
+            Condition::Sampled,
+            Condition::Stopped,
+            Condition::Left,
+            Condition::Ended,
+            Condition::Refused,
+        ];
+        for number in 0..=all.len() {
+            let answers = Answers {
+                prompts: 5,
+                prompt_tokens: 8,
+                output_tokens: 4,
+                batch: 2,
+                beside_tokens: 9,
+                passes: 3,
+                conditions: all[..number].to_vec(),
+                beyond_tokens: Some(99),
+                logprobs: Logprobs::default(),
+            };
+            let waves = waves(&endpoint, "w", &answers, seed);
+            let sent: u64 = waves.iter().map(|wave| u64::from(wave.len())).sum();
+            assert_eq!(sent, WorkloadKind::Answers(answers).requests(), "{number}");
+        }
+    }
+
+    #[test]
+    fn each_bad_request_is_sent() {
+        let endpoint = Endpoint::usual(([127, 0, 0, 1], 1).into(), "m");
+        let seed = PromptSeed {
+            session: 1,
+            block: 1,
+        };
+        for beyond_tokens in [None, Some(99)] {
+            let answers = Answers {
+                prompts: 8,
+                prompt_tokens: 8,
+                output_tokens: 4,
+                batch: 2,
+                beside_tokens: 9,
+                passes: 2,
+                conditions: vec![Condition::Refused],
+                beyond_tokens,
+                logprobs: Logprobs::default(),
+            };
+            let waves = waves(&endpoint, "w", &answers, seed);
+            let planned = waves.iter().flat_map(|wave| &wave.requests);
+            let refused = planned.filter(|planned| planned.expect.refused);
+            let names: BTreeSet<_> = refused.map(|planned| &planned.label.case).collect();
+            let all = BAD.len() + usize::from(beyond_tokens.is_some());
+            assert_eq!(names.len(), all, "{names:?}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 pub mod answers;
 pub mod arrivals;
+mod bad_request;
 pub mod conversation;
 pub mod matrix;
 pub mod prompt;
@@ -134,8 +135,9 @@ impl Output {
         }
     }
 
-    fn is_stopped(self) -> bool {
-        self.condition == Some(Condition::Stopped)
+    /// Its length is not forced: it ends by itself, or at a string.
+    fn is_free(self) -> bool {
+        matches!(self.condition, Some(Condition::Stopped | Condition::Ended))
     }
 
     /// The same request, which its client may leave.
@@ -215,7 +217,7 @@ fn mode(endpoint: &Endpoint, output: Output) -> Mode {
 fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
     let tokens = output.tokens;
     let (mut forced, mut most) = (None, None);
-    let length = if output.is_stopped() {
+    let length = if output.is_free() {
         // It may end by itself too. A least length would hold back the stop strings (vLLM).
         most = Some(tokens);
         Length::at_most(tokens)
@@ -229,7 +231,7 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
     let expect = Expect {
         forced,
         most,
-        stopped: output.is_stopped(),
+        stopped: output.is_free(),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),
         ..Expect::default()

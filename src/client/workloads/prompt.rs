@@ -41,10 +41,7 @@ impl SentPrompt {
         (index, other): (u32, u32),
         tokens: u32,
     ) -> Self {
-        let own = match (tokens / 2 / PAGE).min(OWN_PAGES) {
-            0 => tokens,
-            pages => pages * PAGE,
-        } as usize;
+        let own = own_tokens(tokens).unwrap_or(tokens) as usize;
         if let Some(range) = endpoint.prompt_ids {
             let [mut ids, end] = [index, other].map(|n| seed.ids(id, n, tokens, range));
             ids.truncate(own);
@@ -60,6 +57,19 @@ impl SentPrompt {
                 .join(" ")
         };
         Self::text(endpoint, draw, tokens)
+    }
+
+    /// The beginning of prompt number `other`, and from there on a rest of its own: more than the pages that both begin with a
+    /// prefix cache must not take for both. A short prompt is its own from the beginning.
+    pub fn beginning_as(
+        endpoint: &Endpoint,
+        id: &str,
+        seed: PromptSeed,
+        (index, other): (u32, u32),
+        tokens: u32,
+    ) -> Self {
+        let begin = own_tokens(tokens).map_or(index, |_| other);
+        Self::ending_as(endpoint, id, seed, (begin, index), tokens)
     }
 
     /// Blocks of a workload that other requests begin with too. Without a tokenizer a word counts as a token.
@@ -107,6 +117,12 @@ impl SentPrompt {
     }
 }
 
+/// Tokens of a prompt's own beginning: half of it, in whole pages; `None` of one that is too short.
+fn own_tokens(tokens: u32) -> Option<u32> {
+    let pages = (tokens / 2 / PAGE).min(OWN_PAGES);
+    (pages > 0).then_some(pages * PAGE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,6 +154,15 @@ mod tests {
             assert_eq!(second.len(), tokens as usize);
             assert_eq!(second[own..], first[own..], "{tokens}");
             assert_ne!(second[..own], first[..own], "{tokens}");
+            let begins = SentPrompt::beginning_as(endpoint, "w", seed, (4, 2), tokens);
+            let begins = parts(begins);
+            assert_eq!(begins.len(), tokens as usize);
+            assert_eq!(
+                begins[..own] == first[..own],
+                own < tokens as usize,
+                "{tokens}"
+            );
+            assert_ne!(begins[own.min(30)..], first[own.min(30)..], "{tokens}");
         }
     }
 }

@@ -184,8 +184,10 @@ pub struct Expect {
     pub unfit: Option<(u32, u32)>,
     /// The prompt is echoed with its log-probabilities; nothing need be generated.
     pub echoed: bool,
-    /// Strings may end the answer before its first token.
+    /// The answer may end before its first token, by itself or at a string.
     pub stopped: bool,
+    /// The engine should refuse the request: any status is an answer.
+    pub refused: bool,
     pub logprobs: bool,
     pub keep_text: bool,
 }

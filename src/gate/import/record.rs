@@ -220,6 +220,7 @@ fn sample(request: &Request, index: u32, begin: f64) -> Sample {
             ..Stamps::default()
         },
         finish_reason: None,
+        status: None,
         timings: None,
         text: None,
         text_sha256: String::new(),

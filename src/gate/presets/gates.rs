@@ -54,7 +54,7 @@ engine_args = [\"--kv-tokens\", \"16384\"]
 const SMALL_ENGINE: [(&str, &str); 2] = [
     (
         "infergate",
-        "\"--kv-tokens\", \"768\", \"--max-running\", \"8\", \"--step-tokens\", \"64\", \"--chunk-tokens\", \"40\"",
+        "\"--kv-tokens\", \"768\", \"--max-running\", \"8\", \"--step-tokens\", \"64\"",
     ),
     (
         "vllm",
@@ -143,7 +143,14 @@ impl Preset<'_> {
             true => ("e2e", ""),
             false => ("tpot", USERS_TPOT),
         };
+        let beyond = self.context.map_or_else(
+            || "# beyond_tokens = 50000".to_owned(),
+            |tokens| format!("beyond_tokens = {}", tokens + 1),
+        );
+        let ended = if self.chats { "\"ended\", " } else { "" };
         gate.replace("{{near_tie}}", near_tie)
+            .replace("{{ended}}", ended)
+            .replace("{{beyond}}", &beyond)
             .replace("{{tail}}", tail)
             .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
@@ -186,6 +193,9 @@ impl Preset<'_> {
     /// Gates outside of the profiles that suit the engine; they run by name.
     pub fn by_name(self) -> Vec<&'static str> {
         let mut names = vec!["e2e", "soak"];
+        if self.counts_streams() && !self.chats {
+            names.insert(1, "prefill-drift");
+        }
         if self.counts_streams() && self.says("forces_length = true") {
             names.push("stream-parity");
         }

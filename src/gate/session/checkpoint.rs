@@ -291,6 +291,7 @@ mod tests {
             stamps: Stamps::default(),
             tokens: TokenCounts::default(),
             finish_reason: None,
+            status: None,
             timings: None,
             text: None,
             text_sha256: String::new(),

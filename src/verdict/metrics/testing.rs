@@ -96,6 +96,7 @@ pub fn streamed(workload: &str, index: u32, ttft_ms: f64, tpot_ms: f64, tokens: 
             ..TokenCounts::default()
         },
         finish_reason: Some("length".into()),
+        status: None,
         timings: None,
         text: None,
         text_sha256: String::new(),

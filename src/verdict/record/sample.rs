@@ -24,6 +24,9 @@ pub struct Sample {
     pub tokens: TokenCounts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
+    /// HTTP status, of a request that should be refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<ServerTimings>,
     /// The generated text, then names and arguments of called functions. Older gates kept it where correctness was judged.
@@ -143,6 +146,10 @@ pub enum Condition {
     Stopped,
     /// Its client leaves as the answer begins, or before.
     Left,
+    /// A question over the chat route, whose answer ends by itself.
+    Ended,
+    /// What an engine refuses, beside other prompts.
+    Refused,
 }
 
 /// The strings of [`Condition::Stopped`]: many texts have one, and most tokenizers spread the first three over two tokens.
@@ -165,6 +172,8 @@ impl Condition {
             Self::Sampled => "cached, in a batch, sampled",
             Self::Stopped => "cached, with stop strings",
             Self::Left => "left by its client",
+            Self::Ended => "a chat that ends by itself",
+            Self::Refused => "a bad request",
         }
     }
 }

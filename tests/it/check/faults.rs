@@ -57,3 +57,23 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
         }
     }
 }
+
+/// A preempted request that continues from another token fails; an engine with room for all shows nothing, and is invalid.
+#[test]
+fn a_preempted_request_must_continue_where_it_was() {
+    let check = |project: &Project, head: &str, exit: i32| {
+        let arguments = ["check", "--gate", "preemption", "--format", "json"];
+        let ended = project.run(&[&arguments[..], &["--head-arg", head]].concat());
+        let verdict = ended.json();
+        ended.expect(exit);
+        verdict["gates"][0]["checks"].clone()
+    };
+    let project = Project::without_build();
+    let wrong = check(&project, "--fault=wrong-resume", 1);
+    assert_eq!(wrong[0]["verdict"], "fail", "{wrong}");
+    project.edit("gates/preemption.toml", "\"768\"", "\"4096\"");
+    let roomy = check(&project, "--chunk-tokens=40", 4);
+    assert_eq!(roomy[1]["verdict"], "invalid", "{roomy}");
+    let reason = roomy[1]["reason"].as_str().unwrap();
+    assert!(reason.contains("the gauge is 0"), "{reason}");
+}

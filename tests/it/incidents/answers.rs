@@ -44,7 +44,7 @@ output_tokens = 16
 batch = 3
 beside_tokens = 128
 passes = 1
-conditions = ["sampled", "stopped", "left"]
+conditions = ["sampled", "stopped", "left", "ended", "refused"]
 launches = 1
 {scored}
 [workload.cells]
@@ -118,7 +118,7 @@ fn story(able: Able, base: &[&str], head: &[&str], seed: u32) -> Told {
         false => "stop_at=12",
     };
     Story {
-        knobs: &["ttft=1", "tpot=0.5", ends],
+        knobs: &["ttft=1", "tpot=0.5", "eos=6", ends],
         base,
         head,
         engine,
@@ -197,6 +197,40 @@ fn a_stop_string_that_leaks_fails_on_every_engine() {
     fails(
         &["leaks_stop=1"],
         &[("same", &["with stop strings", "up to a stop string"])],
+    );
+}
+
+#[test]
+fn a_chat_answer_that_does_not_end_fails_on_every_engine() {
+    fails(
+        &["eos=0"],
+        &[("same", &["a chat that ends by itself", "(stop) in base"])],
+    );
+}
+
+#[test]
+fn a_bad_request_that_is_not_refused_fails_on_every_engine() {
+    fails(
+        &["refuses=500"],
+        &[(
+            "same",
+            &["a bad request (", "status 500 instead of 400 in base"],
+        )],
+    );
+    // Other words for the same.
+    story(ENGINES[0], &[], &["refuses=422"], 1).ends_with(0);
+    let told = story(ENGINES[0], &[], &["refuses=0"], 1);
+    told.says("same", "fail", "reliability", &[]);
+}
+
+#[test]
+fn log_probabilities_that_moved_are_no_pass() {
+    let told = story(ENGINES[0], &[], &["moved=0.02"], 1);
+    told.says(
+        "same",
+        "inconclusive",
+        "logprobs-moved",
+        &["0.02 nats from base's"],
     );
 }
 

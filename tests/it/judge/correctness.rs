@@ -17,6 +17,7 @@ pub(crate) fn answers_plan() -> Plan {
         beside_tokens: 8,
         passes: 1,
         conditions: Vec::new(),
+        beyond_tokens: None,
         logprobs: Logprobs::default(),
     });
     let limit = Rule::Ceiling { limit: 0.0 };

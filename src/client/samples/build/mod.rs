@@ -50,6 +50,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         tokens,
         stamps,
         finish_reason: transcript.finish_reason,
+        status: exchange.status.filter(|_| expect.refused),
         timings: transcript.timings,
         text: expect
             .keep_text

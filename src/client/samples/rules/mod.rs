@@ -18,6 +18,9 @@ const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
 
 /// Why this must not enter any metric; `None` for a sound sample.
 pub fn void(seen: &Seen<'_>) -> Option<Void> {
+    if seen.expect.refused && seen.exchange.status.is_some() {
+        return seen.transport();
+    }
     let failed = seen.status().or_else(|| seen.transport());
     if failed.is_some() || seen.exchange.ending == Ending::Left {
         // What was left is not the whole answer.

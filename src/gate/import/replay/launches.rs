@@ -153,6 +153,7 @@ fn request(index: usize, phase: Phase, tpot_us: Option<f64>) -> Sample {
             ..TokenCounts::default()
         },
         finish_reason: None,
+        status: None,
         timings: None,
         text: None,
         text_sha256: String::new(),

@@ -369,9 +369,20 @@ fn read_answers(
                 ("sampled", Condition::Sampled),
                 ("stopped", Condition::Stopped),
                 ("left", Condition::Left),
+                ("ended", Condition::Ended),
+                ("refused", Condition::Refused),
             ])
         })
     })?;
+    let conditions = conditions.unwrap_or_default();
+    let beyond = section.optional("beyond_tokens");
+    let beyond_tokens = match beyond {
+        Some(field) if !conditions.contains(&Condition::Refused) => {
+            return Err(field.wrong("only the condition `refused` sends such a prompt"));
+        }
+        Some(field) => Some(field.count(1..1_000_001)?),
+        None => None,
+    };
     Ok(WorkloadKind::Answers(Answers {
         prompts: section.required("prompts")?.count(1..1001)?,
         prompt_tokens: tokens(section, "prompt_tokens")?,
@@ -379,7 +390,8 @@ fn read_answers(
         batch: section.required("batch")?.count(2..4097)?,
         beside_tokens: tokens(section, "beside_tokens")?,
         passes: section.required("passes")?.count(1..10_001)?,
-        conditions: conditions.unwrap_or_default(),
+        conditions,
+        beyond_tokens,
         logprobs: logprobs(section)?,
     }))
 }

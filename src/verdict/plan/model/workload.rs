@@ -53,8 +53,7 @@ impl WorkloadKind {
             Self::Staggered(w) => {
                 u64::from(w.warmup) + 2 * u64::from(w.users) * u64::from(w.passes)
             }
-            // Eight answers a prompt, and two prompts to be prefilled beside it.
-            Self::Answers(w) => 10 * u64::from(w.prompts) * u64::from(w.passes),
+            Self::Answers(w) => w.requests(),
             Self::Session(w) => u64::from(w.turns),
             // Generated, and scored.
             Self::Goldens(w) => 2 * count(w.cases.len()),
@@ -255,9 +254,25 @@ pub struct Answers {
     pub beside_tokens: u32,
     /// Repetitions, each with prompts of its own.
     pub passes: u32,
-    /// Further conditions: sampled, stopped or left.
+    /// Further conditions: sampled, stopped, left, ended or refused.
     pub conditions: Vec<Condition>,
+    /// Of the requests to be refused, tokens of a prompt that is too long for the engine's context; `None`: none is.
+    pub beyond_tokens: Option<u32>,
     pub logprobs: Logprobs,
+}
+
+impl Answers {
+    fn requests(&self) -> u64 {
+        let has = |condition| self.conditions.contains(&condition);
+        let of = |condition| u64::from(has(condition));
+        let (sampled, stopped) = (of(Condition::Sampled), of(Condition::Stopped));
+        let (ended, refused) = (of(Condition::Ended), of(Condition::Refused));
+        let prompts = u64::from(self.prompts);
+        // Eight answers a prompt, and two prompts to be prefilled beside it. Of the left ones every second comes again.
+        let a_pass = prompts * (10 + sampled + stopped + ended + refused)
+            + of(Condition::Left) * (prompts / 2);
+        a_pass * u64::from(self.passes)
+    }
 }
 
 impl WorkloadKind {

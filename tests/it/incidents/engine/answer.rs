@@ -62,7 +62,11 @@ impl<'a> Answer<'a> {
         let knobs = &engine.knobs;
         let known = engine.cached(&ask.prompt);
         let cached = if knobs.is_on("cache") { known } else { 0 };
-        let stop_at = Some(knobs.count("stop_at")).filter(|at| *at > 0);
+        let at = match ask.chat && ask.is_free && knobs.is_on("eos") {
+            true => knobs.count("eos"),
+            false => knobs.count("stop_at"),
+        };
+        let stop_at = Some(at).filter(|at| *at > 0);
         let count = stop_at.map_or(ask.tokens, |at| at.min(ask.tokens));
         let mut answer = Self {
             engine,
@@ -174,14 +178,15 @@ impl<'a> Answer<'a> {
 
     /// Of the words from `first` on, in the form of completions.
     fn logprobs(&self, first: usize, words: &[String]) -> Value {
+        let own = -0.1 - self.engine.knobs.get("moved");
         let top = |(at, word): (usize, &String)| {
             let tie = self.tie.as_ref().filter(|(place, _)| *place == at);
             let (other, logprob) =
                 tie.map_or((" never", -5.0), |(_, word)| (word.as_str(), -0.101));
-            json!({word.as_str(): -0.1, other: logprob})
+            json!({word.as_str(): own, other: logprob})
         };
         let top: Vec<Value> = (first..).zip(words).map(top).collect();
-        json!({"tokens": words, "token_logprobs": vec![-0.1; words.len()], "top_logprobs": top})
+        json!({"tokens": words, "token_logprobs": vec![own; words.len()], "top_logprobs": top})
     }
 
     fn tells_logprobs(&self) -> bool {

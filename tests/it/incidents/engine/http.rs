@@ -9,6 +9,8 @@ use std::net::TcpStream;
 #[derive(Debug)]
 pub(super) enum Call {
     Complete(Ask),
+    /// No JSON, or a value of the wrong type or sign.
+    Bad,
     Metrics,
     /// Every other path: all is well.
     Health,
@@ -18,6 +20,8 @@ pub(super) enum Call {
 #[derive(Debug)]
 pub(super) struct Ask {
     pub(super) chat: bool,
+    /// No length is forced.
+    pub(super) is_free: bool,
     pub(super) stream: bool,
     pub(super) usage: bool,
     pub(super) tokens: usize,
@@ -66,8 +70,8 @@ impl Connection {
         self.reader.read_exact(&mut body)?;
         let path = first.split(' ').nth(1).unwrap_or_default();
         Ok(Some(match path {
-            "/v1/completions" => Call::Complete(ask(false, &body)?),
-            "/v1/chat/completions" => Call::Complete(ask(true, &body)?),
+            "/v1/completions" => ask(false, &body).map_or(Call::Bad, Call::Complete),
+            "/v1/chat/completions" => ask(true, &body).map_or(Call::Bad, Call::Complete),
             "/metrics" => Call::Metrics,
             _ => Call::Health,
         }))
@@ -96,12 +100,24 @@ impl Connection {
     }
 }
 
-fn ask(chat: bool, body: &[u8]) -> io::Result<Ask> {
-    let json: Value = serde_json::from_slice(body)?;
+/// `None` for a bad request.
+fn ask(chat: bool, body: &[u8]) -> Option<Ask> {
+    /// More tokens than any context has.
+    const TOO_MANY: f64 = 1e7;
+    let json: Value = serde_json::from_slice(body).ok()?;
+    let is_sound = |key: &str| {
+        let value = &json[key];
+        value.is_null() || value.as_f64().is_some_and(|n| (0.0..TOO_MANY).contains(&n))
+    };
+    let numbers = ["max_tokens", "temperature", "top_p", "n"];
+    if !json.is_object() || !numbers.into_iter().all(is_sound) || json["stop"].is_object() {
+        return None;
+    }
     let mut prompt = Vec::new();
     tokens(&json[if chat { "messages" } else { "prompt" }], &mut prompt);
-    Ok(Ask {
+    Some(Ask {
         chat,
+        is_free: json["ignore_eos"] != true,
         stream: json["stream"] == true,
         usage: json["stream_options"]["include_usage"] == true,
         logprobs: json["logprobs"].is_number(),

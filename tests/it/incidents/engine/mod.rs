@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 55] = [
+const KNOBS: [(&str, f64, &str); 58] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -90,6 +90,21 @@ const KNOBS: [(&str, f64, &str); 55] = [
         "stop_at",
         0.0,
         "ends by itself after so many tokens; 0: goes on as asked",
+    ),
+    (
+        "eos",
+        0.0,
+        "ends a chat answer of no forced length after so many tokens; 0: never",
+    ),
+    (
+        "refuses",
+        400.0,
+        "status of a bad request; 0: it kills the process",
+    ),
+    (
+        "moved",
+        0.0,
+        "nats by which it finds each of its own tokens less likely",
     ),
     ("burst", 1.0, "tokens an event"),
     (
@@ -333,6 +348,11 @@ impl Engine {
         let mut connection = Connection::new(stream)?;
         while let Some(call) = connection.read()? {
             match call {
+                Call::Bad if !self.knobs.is_on("refuses") => std::process::exit(101),
+                Call::Bad => connection.page(
+                    self.knobs.get("refuses") as u16,
+                    r#"{"error":{"message":"a bad request"}}"#,
+                )?,
                 Call::Complete(_) if self.knobs.is_on("dead") => {
                     connection.page(500, r#"{"error":{"message":"the worker is dead"}}"#)?;
                 }

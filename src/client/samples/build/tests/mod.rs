@@ -23,6 +23,7 @@ const FORCED_4: Expect = Expect {
     unfit: None,
     echoed: false,
     stopped: false,
+    refused: false,
     logprobs: false,
     keep_text: false,
 };

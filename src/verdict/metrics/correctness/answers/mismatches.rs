@@ -2,6 +2,7 @@
 //!
 //! Main function: [`mismatches`].
 
+use super::ended::{self, Ended};
 use super::stopped::{self, Stopped};
 use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, are_most, ends_otherwise, is_answer,
@@ -27,6 +28,9 @@ const QUARTER: f64 = 0.25;
 const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
                               know `top_p`";
 
+const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
+                          if the model thinks first, switch that off in `engine.request`";
+
 /// Near-ties lie at the first token of at most this share of prompts.
 const NEAR_TIES: f64 = 0.1;
 
@@ -36,14 +40,16 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let near_tie = at.workload.kind.logprobs().near_tie_nats;
     let requests = at.requests;
     let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
-    if head.answers == 0 {
-        return Err(at.undefined(Why::NothingCompared, None));
-    }
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
     head.weigh_untied(!base.untied.is_empty());
     base.weigh_untied(true);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
+    head.ended(&requests.all, &requests.base);
+    head.refused(&requests.all, &requests.base);
+    if head.answers == 0 {
+        return Err(at.undefined(Why::NothingCompared, None));
+    }
     let asked = if base.sampled > 0 { &base } else { &head };
     let obeys = asked.obeys_top_p();
     if !obeys {
@@ -83,6 +89,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     };
     if !obeys {
         measure.remarks.push(SAMPLES_FREELY.to_owned());
+    }
+    if head.never_ends {
+        measure.remarks.push(NEVER_ENDS.to_owned());
     }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let quoted = all.iter().take(QUOTED);
@@ -131,6 +140,8 @@ struct Compared<'a> {
     repeated: BTreeSet<Prompt<'a>>,
     /// Sampled answers that were compared.
     sampled: usize,
+    /// Chat answers were compared, and none of base's ended by itself.
+    never_ends: bool,
 }
 
 impl<'a> Compared<'a> {
@@ -237,6 +248,74 @@ impl<'a> Compared<'a> {
         }
     }
 
+    /// Takes the chat answers, beside base's. Most of them end elsewhere: no near-ties.
+    fn ended(&mut self, own: &[&'a Sample], base: &[&'a Sample]) {
+        let sound = |s: &&&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
+        let (mut elsewhere, mut ending, mut compared) = (Vec::new(), BTreeSet::new(), 0);
+        for sample in own.iter().filter(sound) {
+            let Some(of_base) = base.iter().filter(sound).find(|s| s.index == sample.index) else {
+                continue;
+            };
+            let situation = situation(sample);
+            self.count(&situation);
+            compared += 1;
+            if ended::ended(of_base) {
+                ending.insert(Prompt::of(sample));
+            }
+            let is_answer = !of_base.is_blank() && !of_base.tokens.repeats;
+            let difference = |text: String| Difference {
+                prompt: Prompt::of(sample),
+                place: 0,
+                is_at_once: is_answer && parts_at_once(of_base, sample),
+                is_early: is_answer && parts_within(of_base, sample, EARLY, EARLY_TOKENS),
+                told: Told {
+                    text: format!("{}: {text}", name(sample)),
+                    situation: situation.clone(),
+                    condition: None,
+                },
+            };
+            self.in_base.insert(Prompt::of(sample));
+            match ended::compare(sample, of_base) {
+                Ended::Same => {}
+                Ended::ElsewhereThan(text) => elsewhere.push(difference(text)),
+                Ended::Differs => {
+                    let text = parting(of_base, sample, None).text;
+                    self.from_base.push(difference(format!("{text} in base")));
+                }
+            }
+        }
+        self.never_ends = compared > 0 && ending.is_empty();
+        let prompts: BTreeSet<_> = elsewhere.iter().map(|d| d.prompt).collect();
+        let are_most = prompts.len() >= LEAST_OTHER && 2 * prompts.len() > ending.len();
+        for difference in elsewhere {
+            match are_most {
+                true => self.wrong.push(difference.told),
+                false => self.from_base.push(difference),
+            }
+        }
+    }
+
+    /// Takes the requests that should be refused: head's status beside base's.
+    fn refused(&mut self, own: &[&'a Sample], base: &[&'a Sample]) {
+        let sound = |s: &&&Sample| s.condition() == Some(Condition::Refused) && s.void.is_none();
+        for sample in own.iter().filter(sound) {
+            let Some(of_base) = base.iter().filter(sound).find(|s| s.index == sample.index) else {
+                continue;
+            };
+            let situation = situation(sample);
+            self.count(&situation);
+            let refusal = ended::refusal(sample, of_base);
+            self.wrong.extend(refusal.map(|text| Told {
+                text: format!(
+                    "a bad request ({}): {text}",
+                    sample.case.as_deref().unwrap_or_default()
+                ),
+                situation,
+                condition: None,
+            }));
+        }
+    }
+
     /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in the rest`.
     fn by_situation(&self, all: &[&Told]) -> String {
         let (more, of) = (all.len() - QUOTED, self.answers);
@@ -287,6 +366,8 @@ impl<'a> Compared<'a> {
         let mut measured: Vec<&Sample> = samples.to_vec();
         // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
         measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
+        // Base's answer is another's to compare.
+        measured.retain(|s| s.condition() != Some(Condition::Ended) || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {
             compared.take(sample, answers, near_tie);

@@ -5,6 +5,7 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's and no
 //! near-tie can lead to, or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
+mod ended;
 mod logprobs;
 mod mismatches;
 mod stopped;
@@ -345,7 +346,10 @@ impl OtherAnswers {
             true => Vec::new(),
             false => requests.beside_base(&requests.all),
         };
-        pairs.retain(|(head, _)| head.void.is_none() && head.turn.unwrap_or(0) == 0);
+        pairs.retain(|(head, _)| {
+            let is_refused = head.condition() == Some(Condition::Refused);
+            head.void.is_none() && head.turn.unwrap_or(0) == 0 && !is_refused
+        });
         let prompt_tokens = pairs.iter().find_map(|(head, base)| {
             let counts = base.tokens.prompt.zip(head.tokens.prompt);
             counts.filter(|(base, head)| base != head)
@@ -414,11 +418,11 @@ fn is_alone(sample: &Sample) -> bool {
     }
 }
 
-/// True for an answer that was to end before its last token.
+/// True for an answer that was to end before its last token, or by itself, or not to be given.
 fn is_cut_short(sample: &Sample) -> bool {
     matches!(
         sample.condition(),
-        Some(Condition::Stopped | Condition::Left)
+        Some(Condition::Stopped | Condition::Left | Condition::Ended | Condition::Refused)
     )
 }
 

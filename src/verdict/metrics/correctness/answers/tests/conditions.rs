@@ -172,3 +172,78 @@ fn few_answers_after_a_client_left_may_be_near_ties() {
     // The whole prompt was computed in both.
     assert_eq!(counts(two(false), Some(base(false))), (2.0, 0.0));
 }
+
+/// Six questions with these texts and reasons.
+fn chats(answers: [(&str, &str); 6]) -> Vec<Sample> {
+    let chat = |(n, (text, reason)): (u32, (&str, &str))| {
+        let mut sample = answer(n, &format!("q{n}"), Condition::Ended, text);
+        sample.finish_reason = Some(reason.into());
+        sample
+    };
+    (0..).zip(answers).map(chat).collect()
+}
+
+#[test]
+fn chat_answers_end_where_base_ends_them() {
+    let stop = |text| (text, "stop");
+    let sound = [
+        stop("12"),
+        stop("Paris"),
+        stop("yes"),
+        stop("Tuesday"),
+        ("seven seven", "length"),
+        ("white and", "length"),
+    ];
+    let with = |changed: &[(usize, (&'static str, &'static str))]| {
+        let mut answers = sound;
+        for (at, answer) in changed {
+            answers[*at] = *answer;
+        }
+        counts(chats(answers), Some(chats(sound)))
+    };
+    assert_eq!(with(&[]), (0.0, 0.0));
+    // The end of sequence is lost: most go on.
+    let goes_on = [
+        (0, ("12 12", "length")),
+        (1, ("Paris Paris", "length")),
+        (2, ("yes<|im_end|>", "stop")),
+    ];
+    assert_eq!(with(&goes_on), (3.0, 3.0));
+    // Few may be near-ties between the end and another token.
+    assert_eq!(with(&goes_on[..2]), (2.0, 0.0));
+    // The same text for another reason, or another text.
+    assert_eq!(with(&[(0, ("12", "length"))]), (1.0, 0.0));
+    assert_eq!(with(&[(3, stop("Monday, perhaps"))]), (1.0, 0.0));
+    // Ends too early.
+    assert_eq!(with(&[(4, ("seven", "stop"))]), (1.0, 0.0));
+    let short = ["1", "P", "y", "T"].map(stop);
+    let changed = [0, 1, 2, 3].map(|at| (at, short[at]));
+    assert_eq!(with(&changed), (4.0, 4.0));
+}
+
+#[test]
+fn what_base_refuses_head_refuses() {
+    let refused = |status: u16| {
+        let mut bad = answer(9, "n = -1", Condition::Refused, "");
+        bad.phase = Phase::Warmup;
+        bad.status = Some(status);
+        let mut samples = pairs(&[("one two", "one two")]);
+        samples.push(bad);
+        samples
+    };
+    for (base, head, wrong) in [
+        (400, 400, 0.0),
+        (400, 422, 0.0),
+        (400, 200, 1.0),
+        (400, 500, 1.0),
+        (200, 500, 1.0),
+        // Main accepts it, or fails at it too.
+        (200, 400, 0.0),
+        (200, 200, 0.0),
+        (500, 500, 0.0),
+        (500, 400, 0.0),
+    ] {
+        let found = counts(refused(head), Some(refused(base)));
+        assert_eq!(found, (wrong, wrong), "{base} {head}");
+    }
+}

@@ -44,6 +44,7 @@ fn workload(near_tie_nats: Option<f64>) -> Workload {
             beside_tokens: 8,
             passes: 1,
             conditions: Vec::new(),
+            beyond_tokens: None,
             logprobs: plan::Logprobs {
                 top_k: near_tie_nats.map(|_| 2),
                 near_tie_nats,
