@@ -34,7 +34,7 @@ fn moved_from(base: Vec<Sample>, head: Vec<Sample>) -> Option<Moved> {
 fn moved_log_probabilities_are_seen_beside_how_far_base_moves_by_itself() {
     let found = moved_from(listed(0.0, 0.0), listed(0.02, 0.02)).unwrap();
     assert!((found.head_nats - 0.02).abs() < 1e-9, "{found:?}");
-    assert_eq!(found.base_nats, 0.0);
+    assert!(found.base_nats < 1e-9, "{found:?}");
     // No more than a logit that is rounded otherwise.
     assert_eq!(moved_from(listed(0.0, 0.0), listed(0.009, 0.009)), None);
     // Base is as far from itself in a batch.
