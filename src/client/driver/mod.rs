@@ -305,7 +305,10 @@ impl<'a> Driver<'a> {
                     is_all_made = is_all_made || self.make(queue);
                     self.done += 1;
                     self.progress.request_done(self.done, self.requests);
-                    self.outcome.stopped = self.watchman.note(&finished.exchange);
+                    // A server may drop the connection of a bad request.
+                    if !finished.expect.refused || !finished.exchange.is_dropped() {
+                        self.outcome.stopped = self.watchman.note(&finished.exchange);
+                    }
                     let talk = finished.talk.take();
                     self.unread.hold(finished);
                     if let Some(talk) = talk {

@@ -118,6 +118,11 @@ impl Exchange {
         }
     }
 
+    /// True if the server dropped the connection, or wrote nothing sound.
+    pub fn is_dropped(&self) -> bool {
+        matches!(self.ending, Ending::Cut(_) | Ending::Garbled(_))
+    }
+
     /// True if the body ends with `[DONE]`.
     pub fn is_done(&self) -> bool {
         is_done(&self.body)

@@ -5,8 +5,8 @@
 //! - new beside prefills, then alone.
 //!
 //! An answer alone is whole; of the others every second one is streamed. Every second prompt ends as the one before
-//! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state. Every fourth
-//! begins as the one two before it and ends otherwise: so does one that looks at the first pages alone.
+//! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state. Of the known
+//! ones every fourth begins as the one two before it and ends otherwise: so does one that looks at the first pages alone.
 //!
 //! A workload may add conditions:
 //!
@@ -161,8 +161,12 @@ impl Writer<'_> {
         let shorter = SHORTER[pass as usize % SHORTER.len()];
         let tokens = (self.answers.prompt_tokens.saturating_sub(shorter)).max(1);
         let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
-        let said = match number % 4 {
-            2 => SentPrompt::beginning_as(endpoint, id, seed, (number, number - 2), tokens),
+        // Of those that are known; two new ones would meet in a batch, and which is first is chance.
+        let is_known = number - place == 3 * pass * self.answers.prompts;
+        let said = match place % 4 {
+            2 if is_known => {
+                SentPrompt::beginning_as(endpoint, id, seed, (number, number - 2), tokens)
+            }
             _ => SentPrompt::ending_as(endpoint, id, seed, (number, number - number % 2), tokens),
         };
         prompted(self.endpoint, said, label, output)
@@ -211,7 +215,7 @@ impl Writer<'_> {
     /// A question over the chat route. Its answer may have as many tokens as a model needs that thinks first.
     fn question(&mut self, pass: u32, place: u32) -> Planned {
         const TOKENS: u32 = 64;
-        let number = pass * self.answers.prompts + place;
+        let number = (pass * self.answers.prompts + place) as usize % QUESTIONS.len();
         let (condition, index) = (Condition::Ended, self.take());
         let label = Label {
             case: Some(format!("q{number}")),
@@ -223,7 +227,7 @@ impl Writer<'_> {
             condition: Some(condition),
             ..Output::whole(TOKENS)
         };
-        let text = QUESTIONS[number as usize % QUESTIONS.len()];
+        let text = QUESTIONS[number];
         chat(self.endpoint, &[Message::of_user(text)], label, output)
     }
 
@@ -291,7 +295,7 @@ mod tests {
     use verdict::plan::{Logprobs, WorkloadKind};
 
     #[test]
-    fn no_more_requests_are_sent_than_the_plan_counts() {
+    fn the_plan_counts_the_requests_that_are_sent() {
         let endpoint = Endpoint::usual(([127, 0, 0, 1], 1).into(), "m");
         let seed = PromptSeed {
             session: 1,

@@ -232,6 +232,7 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
         forced,
         most,
         stopped: output.is_free(),
+        may_refuse: output.condition == Some(Condition::Ended),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),
         ..Expect::default()

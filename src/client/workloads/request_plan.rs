@@ -188,6 +188,8 @@ pub struct Expect {
     pub stopped: bool,
     /// The engine should refuse the request: any status is an answer.
     pub refused: bool,
+    /// The engine may lack the route: a status of the 4xx kind is an answer.
+    pub may_refuse: bool,
     pub logprobs: bool,
     pub keep_text: bool,
 }

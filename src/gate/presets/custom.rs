@@ -115,10 +115,11 @@ fn copied(compiled: Option<&(String, Option<&'static str>)>) -> String {
         ),
         Some((program, Some(command))) => (
             format!(
-                " The\n# commit's files are copied, and `{}` is compiled in the copy: check the last command.",
+                " The\n# commit's files are copied without what was compiled of them, and `{}` is compiled in the copy: check the last\n\
+                 # command.",
                 escaped(program)
             ),
-            format!(" --exclude='./{}'", shell_escaped(program)),
+            left_out(program) + " --exclude='*.o'",
             format!(" && cd '{{target}}/engine' && {command}"),
         ),
         Some((program, None)) => (
@@ -126,13 +127,20 @@ fn copied(compiled: Option<&(String, Option<&'static str>)>) -> String {
                 " The\n# commit's files are copied. FILL IN, as the last command, what compiles `{}` in the copy; then delete this sentence.",
                 escaped(program)
             ),
-            format!(" --exclude='./{}'", shell_escaped(program)),
+            left_out(program),
             String::new(),
         ),
     };
-    COPY.replace("WHY", &why)
+    // The file's name comes last: it may hold the name of a place.
+    COPY.replace("THEN", &then)
         .replace("WITHOUT", &without)
-        .replace("THEN", &then)
+        .replace("WHY", &why)
+}
+
+/// The option of tar that leaves a compiled program out, with the folder that it was compiled in: CMake refuses another's cache.
+fn left_out(program: &str) -> String {
+    let folder = program.split('/').next().unwrap_or(program);
+    format!(" --exclude='./{}'", shell_escaped(folder))
 }
 
 /// As it stands between single quotes of a shell, within a basic string of TOML.
@@ -245,7 +253,10 @@ mod tests {
             custom(include_str!("custom.toml"), &seen).1.unwrap()
         };
         let made = of(Some("make"));
-        assert!(made.contains(" --exclude='./serve' . && "), "{made}");
+        assert!(
+            made.contains(" --exclude='./serve' --exclude='*.o' . && "),
+            "{made}"
+        );
         assert!(
             made.contains("-C '{target}/engine' && cd '{target}/engine' && make\","),
             "{made}"

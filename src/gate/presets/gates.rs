@@ -58,7 +58,7 @@ const SMALL_ENGINE: [(&str, &str); 2] = [
     ),
     (
         "vllm",
-        "\"--num-gpu-blocks-override\", \"48\", \"--max-model-len\", \"512\", \"--max-num-seqs\", \"8\", \
+        "\"--block-size\", \"16\", \"--num-gpu-blocks-override\", \"48\", \"--max-model-len\", \"512\", \"--max-num-seqs\", \"8\", \
          \"--max-num-batched-tokens\", \"64\"",
     ),
 ];
@@ -67,6 +67,11 @@ impl Preset<'_> {
     fn small_engine(self) -> Option<&'static str> {
         let mut engines = SMALL_ENGINE.iter();
         engines.find_map(|(name, arguments)| (*name == self.name).then_some(*arguments))
+    }
+
+    /// The arguments were run, with every model that it serves.
+    fn runs_small(self) -> bool {
+        self.name == "infergate"
     }
 
     fn says(self, line: &str) -> bool {
@@ -106,7 +111,11 @@ impl Preset<'_> {
                 "preemption",
                 PREEMPTION.to_owned(),
             ),
-            (streams, "prefill-drift", PREFILL_DRIFT.to_owned() + leak),
+            (
+                streams && self.chats,
+                "prefill-drift",
+                PREFILL_DRIFT.to_owned() + leak,
+            ),
             (true, "prefix-cache", PREFIX_CACHE.to_owned()),
             (true, "soak", SOAK.to_owned()),
             (
@@ -182,7 +191,7 @@ impl Preset<'_> {
         if !self.chats {
             added.retain(|name| *name != "prefill-drift");
         }
-        if self.small_engine().is_some() {
+        if self.runs_small() {
             added.push("preemption");
             added.sort_unstable();
         }
@@ -193,8 +202,8 @@ impl Preset<'_> {
     /// Gates outside of the profiles that suit the engine; they run by name.
     pub fn by_name(self) -> Vec<&'static str> {
         let mut names = vec!["e2e", "soak"];
-        if self.counts_streams() && !self.chats {
-            names.insert(1, "prefill-drift");
+        if self.small_engine().is_some() && !self.runs_small() {
+            names.insert(1, "preemption");
         }
         if self.counts_streams() && self.says("forces_length = true") {
             names.push("stream-parity");

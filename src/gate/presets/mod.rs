@@ -57,7 +57,7 @@ const SESSION: &str = include_str!("session.toml");
 const SOURCE: &str = "{{source}}";
 
 /// A prompt that is longer than the context is sent where the context is shorter than this.
-const LONGEST: u32 = 300_000;
+const LONGEST: u32 = 100_000;
 
 /// Every engine that has one.
 pub const ALL: [Preset<'static>; 8] = [
@@ -171,6 +171,14 @@ impl<'a> Preset<'a> {
             chats: seen.chats,
             tells_logprobs: seen.tells_logprobs,
             context: seen.context.filter(|tokens| *tokens < LONGEST),
+            ..self
+        }
+    }
+
+    /// The same with what a running server of it says of its context.
+    pub fn with_context(self, tokens: Option<u32>) -> Self {
+        Self {
+            context: tokens.filter(|tokens| *tokens < LONGEST),
             ..self
         }
     }

@@ -410,17 +410,19 @@ pub fn lines(text: &str) -> String {
     lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
-/// text's own line breaks.
-/// Spaces before a paragraph's first line, and before the others: the text of an item of a list stays in its column.
-fn indentation(paragraph: &str) -> (usize, usize) {
+/// Spaces of a paragraph's first line to skip, and those before it and before the others: the text of an item of a list stays in
+/// its column. Half of the width at the most.
+fn indentation(paragraph: &str, width: usize) -> (usize, usize, usize) {
     let text = paragraph.trim_start_matches(' ');
     let indent = paragraph.len() - text.len();
     let number = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
     let is_item = number > 0 && text[number..].starts_with(". ");
-    (indent, indent + if is_item { number + 2 } else { 0 })
+    let hang = indent + if is_item { number + 2 } else { 0 };
+    (indent, indent.min(width / 2), hang.min(width / 2))
 }
 
+/// Breaks at spaces so that no line has more than `width` characters, except where a word has; keeps the
+/// text's own line breaks.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     // Text of an engine or of somebody's record must show no secret and not steer the terminal.
@@ -429,11 +431,11 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         .filter(|c| (!c.is_control() || *c == '\n') && !is_ignorable(*c))
         .collect();
     for paragraph in text.lines() {
-        let (indent, hang) = indentation(paragraph);
+        let (skipped, indent, hang) = indentation(paragraph, width);
         let mut line = " ".repeat(indent);
         let mut length = indent;
         let mut begin = indent;
-        for word in paragraph[indent..].split(' ') {
+        for word in paragraph[skipped..].split(' ') {
             let word_length = word.chars().count();
             if length > begin && length + 1 + word_length > width {
                 lines.push(std::mem::replace(&mut line, " ".repeat(hang)));

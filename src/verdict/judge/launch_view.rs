@@ -54,8 +54,8 @@ pub struct LaunchAnswers<'a> {
     pub other: OtherAnswers,
     /// [`metrics::moved`].
     pub moved: Option<Moved>,
-    /// [`metrics::slowest_warm_up_ms`].
-    pub warm_up_ms: Option<f64>,
+    /// [`metrics::warm_up_ms`].
+    pub warm_up_ms: Option<(f64, f64)>,
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
@@ -75,7 +75,7 @@ pub struct LaunchAnswers<'a> {
 const IDLE_NS: u64 = 1_000_000_000;
 
 fn reconnected(sound: &[&Sample]) -> Option<f64> {
-    let ends = sound.iter().filter_map(|sample| sample.stamps.done_ns);
+    let ends = sound.iter().filter_map(|sample| sample.stamps.ended_ns());
     let mut ends: Vec<u64> = ends.collect();
     ends.sort_unstable();
     let is_soon = |sample: &&&Sample| {
@@ -107,7 +107,7 @@ impl<'a> LaunchAnswers<'a> {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             moved: metrics::moved(&requests),
-            warm_up_ms: metrics::slowest_warm_up_ms(&requests.all),
+            warm_up_ms: metrics::warm_up_ms(&requests.all),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
             pause_ms: metrics::pause_ms(&requests.measured),
             reconnected: reconnected(&requests.measured),

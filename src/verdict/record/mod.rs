@@ -33,8 +33,8 @@ pub use fingerprint::machine_changes;
 pub use launch::{Arm, Beside, Exit, Interleave, Launch, PageCache, Stage, Startup, by_stage};
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
-    Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, Reason, RuleId, Side,
-    StoredSessions, Tested, TooFew, Verdict, Voids,
+    Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, LostRequest, Reason,
+    RuleId, Side, StoredSessions, Tested, TooFew, Verdict, Voids,
 };
 pub use remark::{FirstEvents, Remark, TwoModes};
 pub use rest::Rest;

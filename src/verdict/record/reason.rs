@@ -294,6 +294,17 @@ pub struct Failed {
     pub position: u32,
     pub arm: Arm,
     pub exit: Exit,
+    /// The first request that it did not answer.
+    pub request: Option<LostRequest>,
+}
+
+/// A request that an engine did not answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRequest {
+    pub index: u32,
+    pub workload: String,
+    /// What it was, where that may be why: `a bad request: n = -1`.
+    pub kind: Option<String>,
 }
 
 /// Void requests, and the first of them.

@@ -24,7 +24,7 @@ pub struct Sample {
     pub tokens: TokenCounts,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reason: Option<String>,
-    /// HTTP status, of a request that should be refused.
+    /// HTTP status of a request that may be refused; 0: the connection was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

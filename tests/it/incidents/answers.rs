@@ -217,10 +217,15 @@ fn a_bad_request_that_is_not_refused_fails_on_every_engine() {
             &["a bad request (", "status 500 instead of 400 in base"],
         )],
     );
+    // A thread of head's dies at one: its client gets nothing.
+    let told = story(ENGINES[0], &[], &["refuses=1"], 1);
+    let parts = &["a dropped connection instead of status 400 in base"];
+    told.says("same", "fail", "ceiling", parts);
     // Other words for the same.
     story(ENGINES[0], &[], &["refuses=422"], 1).ends_with(0);
     let told = story(ENGINES[0], &[], &["refuses=0"], 1);
-    told.says("same", "fail", "reliability", &[]);
+    let parts = &["crashed", "(a bad request: "];
+    told.says("same", "fail", "reliability", parts);
 }
 
 #[test]

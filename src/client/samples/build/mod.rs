@@ -50,7 +50,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         tokens,
         stamps,
         finish_reason: transcript.finish_reason,
-        status: exchange.status.filter(|_| expect.refused),
+        status: status(&expect, &exchange, transcript.error.is_some()),
         timings: transcript.timings,
         text: expect
             .keep_text
@@ -60,6 +60,16 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         void,
     };
     Reading { sample, reply }
+}
+
+/// The status that counts as an answer. An error within a stream refuses too; a dropped connection is told as 0.
+fn status(expect: &Expect, exchange: &Exchange, has_error: bool) -> Option<u16> {
+    let dropped = (expect.refused && exchange.is_dropped()).then_some(0);
+    match exchange.status.or(dropped)? {
+        200 if expect.refused && has_error => Some(400),
+        status if expect.refused => Some(status),
+        status => (expect.may_refuse && (400..500).contains(&status)).then_some(status),
+    }
 }
 
 fn stamps(expect: &Expect, exchange: &Exchange, transcript: &Transcript) -> Stamps {

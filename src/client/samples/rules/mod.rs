@@ -18,8 +18,18 @@ const GIVEN_UP: [&str; 3] = ["abort", "content_filter", "error"];
 
 /// Why this must not enter any metric; `None` for a sound sample.
 pub fn void(seen: &Seen<'_>) -> Option<Void> {
-    if seen.expect.refused && seen.exchange.status.is_some() {
-        return seen.transport();
+    let Expect {
+        refused,
+        may_refuse,
+        ..
+    } = *seen.expect;
+    match seen.exchange.status {
+        // What breaks behind a refusal was not asked for.
+        Some(400..500) if refused || may_refuse => return None,
+        // Nor does a server that drops the connection of a bad request do more harm than one that refuses it.
+        _ if refused && seen.exchange.is_dropped() => return None,
+        Some(_) if refused => return seen.transport(),
+        _ => {}
     }
     let failed = seen.status().or_else(|| seen.transport());
     if failed.is_some() || seen.exchange.ending == Ending::Left {

@@ -3,13 +3,14 @@
 //! Main type: [`Found`]. Only loopback ports that inference servers use, or the user's own, are asked, and only with requests
 //! that any client sends.
 
-use crate::launch::Sockets;
+use crate::launch::{Repository, Sockets};
 use crate::presets::Seen;
 use crate::report::secrets;
 use client::{Endpoint, post, scrape};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -213,10 +214,15 @@ async fn tells_logprobs(endpoint: &Endpoint) -> bool {
                 .lines()
                 .map(|line| line.strip_prefix("data:").unwrap_or(line));
             let events = events.filter_map(|data| serde_json::from_str::<Value>(data.trim()).ok());
-            let list = |event: &Value| event.pointer("/choices/0/logprobs/top_logprobs/0").cloned();
-            events
-                .filter_map(|event| list(&event))
-                .any(|list| list.is_object())
+            // An engine that lists what is left to choose from at temperature 0 gives 0 and -9999.
+            let is_unsure =
+                |logprob: &Value| logprob.as_f64().is_some_and(|it| -50.0 < it && it < -1e-6);
+            let tells = |event: Value| {
+                let list = event.pointer("/choices/0/logprobs/top_logprobs/0");
+                let list = list.and_then(Value::as_object);
+                list.is_some_and(|list| list.values().any(is_unsure))
+            };
+            events.into_iter().any(tells)
         };
         if !answer.is_ok_and(|answer| lists(&answer)) {
             return false;
@@ -277,10 +283,12 @@ fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Pat
         let name = Path::new(&path).file_name()?.to_str()?.to_owned();
         Some((word, name))
     });
-    let compiled = scripts
+    // What else the command names may be data.
+    let program = scripts
         .iter()
-        .map(|(_, path)| path)
-        .find(|path| is_elf(&root.join(path)));
+        .find(|(word, _)| command.first() == Some(word));
+    let program = program.map(|(_, path)| path);
+    let compiled = program.filter(|path| is_elf(&root.join(path)) && !is_tracked(root, path));
     let compiled = compiled.map(|path| (path.clone(), compiler(root)));
     Seen {
         command,
@@ -296,6 +304,13 @@ fn is_elf(path: &Path) -> bool {
     let mut first = [0; 4];
     let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
     read.is_ok() && first == *b"\x7fELF"
+}
+
+/// True if git tracks a file of this name.
+fn is_tracked(root: &Path, path: &str) -> bool {
+    let name = Path::new(path).file_name().and_then(OsStr::to_str);
+    let repository = Repository::open(root).ok().zip(name);
+    repository.is_some_and(|(repository, name)| repository.has_file(name))
 }
 
 /// What compiles a tree, by the files at its root.

@@ -167,7 +167,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
             heads.extend(notes::abilities(seen));
             preset.with_engine(engine, build.as_deref(), seen)
         }
-        None => preset,
+        None => preset.with_context(running.and_then(|it| it.seen.context)),
     };
     heads.push(notes::profiles(preset));
     let model = match running.filter(|_| args.model.is_none()) {

@@ -255,7 +255,15 @@ fn ending(failed: &Failed) -> String {
         Exit::Altered { detail } => ("was not started", detail.as_str()),
     };
     let colon = if detail.is_empty() { "" } else { ": " };
-    format!("{what}{colon}{detail}")
+    let lost = failed.request.as_ref().map_or_else(String::new, |lost| {
+        let kind = lost.kind.as_ref().map(|kind| format!(" ({kind})"));
+        let kind = kind.unwrap_or_default();
+        format!(
+            "; the first unanswered request is {} of {}{kind}",
+            lost.index, lost.workload
+        )
+    });
+    format!("{what}{colon}{detail}{lost}")
 }
 
 /// `launch 7 (head)`.

@@ -65,7 +65,7 @@ pub fn other_prompts(view: &View<'_, '_>) -> Option<Reason> {
     if !is_compared && check.metric != Metric::AnswerMismatches {
         return None;
     }
-    let (base, head) = view.of(Arm::Head).other.prompt_tokens?;
+    let (base, head) = view.of(Arm::Head).other.other_prompt()?;
     let facts = Facts::PromptTokens {
         base: base.into(),
         head: head.into(),

@@ -4,7 +4,8 @@ use super::super::Rules;
 use super::super::view::View;
 use super::finding::{Finding, invalid};
 use crate::record::{
-    Arm, Build, Comparison, Exit, Facts, Failed, Launch, RuleId, RunRecord, Verdict,
+    Arm, Build, Comparison, Condition, Exit, Facts, Failed, Launch, LostRequest, RuleId, RunRecord,
+    Sample, Verdict,
 };
 
 /// More launches of one arm in a row than this, and the machine's drift is taken for a change.
@@ -79,5 +80,30 @@ pub fn failed(launch: &Launch) -> Option<Failed> {
         position: launch.position,
         arm: launch.arm,
         exit: launch.exit.clone(),
+        request: lost(launch),
+    })
+}
+
+/// The first request, by sending, that the engine left unanswered.
+fn lost(launch: &Launch) -> Option<LostRequest> {
+    let is_lost = |sample: &&Sample| {
+        let void = sample.void.as_ref();
+        void.is_some_and(|void| void.rule.blames_engine())
+    };
+    let lost = launch.samples.iter().filter(is_lost);
+    let sample = lost.min_by_key(|sample| sample.stamps.send_ns)?;
+    let condition = sample.condition();
+    let case = sample
+        .case
+        .as_deref()
+        .filter(|_| condition == Some(Condition::Refused));
+    let kind = condition.map(|condition| match case {
+        Some(case) => [condition.name(), case].join(": "),
+        None => condition.name().to_owned(),
+    });
+    Some(LostRequest {
+        index: sample.index,
+        workload: sample.workload.clone(),
+        kind,
     })
 }

@@ -62,13 +62,12 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
 /// no measured request does.
 pub fn slow_warm_up(view: &View<'_, '_>) -> Option<Reason> {
     margin_of_answers(view)?;
-    let [base, head] = per_launch(view, |reading| reading.warm_up_ms);
+    let [base, head] = per_launch(view, |reading| {
+        reading.warm_up_ms.map(|(slowest, _)| slowest)
+    });
+    let [whole, _] = per_launch(view, |reading| reading.warm_up_ms.map(|(_, whole)| whole));
     let (base_ms, head_ms) = (stats::median(&base)?, stats::median(&head)?);
-    let answers = view.of(Arm::Base).kept.iter();
-    let whole: Vec<f64> = answers
-        .filter_map(|reading| reading.stream_end_ms.map(|(_, whole)| whole))
-        .collect();
-    let whole_ms = stats::median(&whole).unwrap_or(0.0);
+    let whole_ms = stats::median(&whole)?;
     let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
     let is_slow = is_clear && head_ms - base_ms > SLOW_MS.max(whole_ms);
     let facts = Facts::SlowWarmUp { base_ms, head_ms };

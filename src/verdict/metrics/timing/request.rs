@@ -100,14 +100,18 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     Some((stats::median(&rest)?, stats::median(&whole)?))
 }
 
-/// Time of the slowest warm-up request to its end, ms; `None` where none was answered.
-pub fn slowest_warm_up_ms(all: &[&Sample]) -> Option<f64> {
-    let warm_up = all
-        .iter()
-        .filter(|sample| sample.phase == Phase::Warmup && sample.void.is_none());
-    let times = warm_up
-        .filter_map(|sample| Some(ms_between(sample.stamps.send_ns, sample.stamps.ended_ns()?)));
-    times.reduce(f64::max)
+/// Time of the slowest warm-up request to its end, and of the measured ones in the middle, ms; `None` where either was not
+/// answered.
+pub fn warm_up_ms(all: &[&Sample]) -> Option<(f64, f64)> {
+    let times = |phase| {
+        let of = all
+            .iter()
+            .filter(move |sample| sample.phase == phase && sample.void.is_none());
+        let times = of.filter_map(|s| Some(ms_between(s.stamps.send_ns, s.stamps.ended_ns()?)));
+        times.collect::<Vec<f64>>()
+    };
+    let slowest = times(Phase::Warmup).into_iter().reduce(f64::max)?;
+    Some((slowest, stats::median(&times(Phase::Measured))?))
 }
 
 /// Of streams in the middle: the time between outputs that a client waits for, ms. Half of the time from a stream's first

@@ -115,6 +115,9 @@ fn ask(chat: bool, body: &[u8]) -> Option<Ask> {
     }
     let mut prompt = Vec::new();
     tokens(&json[if chat { "messages" } else { "prompt" }], &mut prompt);
+    if prompt.is_empty() {
+        return None;
+    }
     Some(Ask {
         chat,
         is_free: json["ignore_eos"] != true,

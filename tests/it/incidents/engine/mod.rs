@@ -99,7 +99,7 @@ const KNOBS: [(&str, f64, &str); 58] = [
     (
         "refuses",
         400.0,
-        "status of a bad request; 0: it kills the process",
+        "status of a bad request; 0: it kills the process, 1: its connection",
     ),
     (
         "moved",
@@ -349,6 +349,7 @@ impl Engine {
         while let Some(call) = connection.read()? {
             match call {
                 Call::Bad if !self.knobs.is_on("refuses") => std::process::exit(101),
+                Call::Bad if self.knobs.count("refuses") == 1 => return Ok(()),
                 Call::Bad => connection.page(
                     self.knobs.get("refuses") as u16,
                     r#"{"error":{"message":"a bad request"}}"#,

@@ -24,6 +24,7 @@ const FORCED_4: Expect = Expect {
     echoed: false,
     stopped: false,
     refused: false,
+    may_refuse: false,
     logprobs: false,
     keep_text: false,
 };

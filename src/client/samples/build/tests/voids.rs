@@ -173,3 +173,62 @@ fn stamps_out_of_order_are_a_negative_phase() {
         backwards,
     );
 }
+
+#[test]
+fn a_bad_request_that_is_refused_is_no_fault() {
+    let bad = Expect {
+        refused: true,
+        forced: None,
+        ..FORCED_4
+    };
+    let optional = Expect {
+        may_refuse: true,
+        ..WHOLE
+    };
+    let error = r#"{"error":{"message":"no"}}"#;
+    let event = format!("data: {error}\n\n");
+    let with = |status: Option<u16>, body: &str, ending: Ending| {
+        let mut exchange = exchange(&[(30, body)]);
+        (exchange.status, exchange.ending) = (status, ending);
+        exchange
+    };
+    let cut = || Ending::Cut("reset".into());
+    let silent = || Ending::Silent("nothing came".into());
+    let timeout = Some(VoidRule::Timeout);
+    for (expect, exchange, found) in [
+        (
+            bad,
+            with(Some(400), error, Ending::Whole),
+            (None, Some(400)),
+        ),
+        (
+            bad,
+            with(Some(500), error, Ending::Whole),
+            (None, Some(500)),
+        ),
+        (bad, with(Some(413), "", cut()), (None, Some(413))),
+        (bad, with(None, "", cut()), (None, Some(0))),
+        (bad, with(Some(200), A, Ending::Left), (None, Some(200))),
+        (
+            bad,
+            with(Some(200), &event, Ending::Left),
+            (None, Some(400)),
+        ),
+        // It hangs.
+        (bad, with(None, "", silent()), (timeout, None)),
+        // A route that is not there.
+        (
+            optional,
+            with(Some(404), error, Ending::Whole),
+            (None, Some(404)),
+        ),
+        (
+            optional,
+            with(Some(500), error, Ending::Whole),
+            (Some(VoidRule::Status), None),
+        ),
+    ] {
+        let sample = sample(&expect, &exchange);
+        assert_eq!((rule(&sample), sample.status), found, "{exchange:?}");
+    }
+}

@@ -15,8 +15,8 @@ const PROMPTS: usize = 5;
 const FACTOR: f64 = 3.0;
 /// … and this share of what makes a near-tie: a logit that is rounded otherwise.
 const SHARE: f64 = 0.1;
-/// Servers list a token without probability as -9999 or so.
-const LEAST: f64 = -100.0;
+/// Servers list a token without probability as -9999 or so. No log-probability is as great.
+const FARTHEST: f64 = 100.0;
 
 /// Mean distance of two answers' log-probabilities over the tokens that they begin with alike, in nats; the median over
 /// prompts.
@@ -71,7 +71,7 @@ fn distance(a: &Sample, b: &Sample) -> Option<f64> {
     let alike = alike.take_while(|(a, b)| a.token == b.token);
     let distances = alike.filter_map(|(a, b)| {
         let (a, b) = a.logprob.zip(b.logprob)?;
-        (a > LEAST && b > LEAST).then(|| (a - b).abs())
+        (a.abs() < FARTHEST && b.abs() < FARTHEST).then(|| (a - b).abs())
     });
     mean(&distances.collect::<Vec<f64>>())
 }

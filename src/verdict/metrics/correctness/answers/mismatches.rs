@@ -2,7 +2,7 @@
 //!
 //! Main function: [`mismatches`].
 
-use super::ended::{self, Ended};
+use super::ended::{self, Ended, Refusal};
 use super::stopped::{self, Stopped};
 use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, are_most, ends_otherwise, is_answer,
@@ -41,8 +41,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let requests = at.requests;
     let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
-    head.weigh_untied(!base.untied.is_empty());
-    base.weigh_untied(true);
+    let of_base: BTreeSet<_> = base.untied_prompts();
+    head.weigh_untied(of_base.len());
+    base.weigh_untied(LEAST_OTHER);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
     head.ended(&requests.all, &requests.base);
@@ -66,7 +67,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let beside_base: Vec<&Difference<'_>> = head.from_base.iter().filter(|d| !varies(d)).collect();
 
     let mut wrong: Vec<&Told> = head.wrong.iter().collect();
-    let mut open: Vec<&Told> = Vec::new();
+    let mut open: Vec<&Told> = head.accepted.iter().chain(&head.unsure).collect();
     let (n, n_base) = (prompts(&own), prompts(&of_base));
     let has_base = base.answers > 0;
     if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
@@ -111,7 +112,7 @@ struct Told {
     text: String,
 }
 
-/// An answer that differs from another one to its prompt, where no log-probabilities say why.
+/// An answer that differs from another one to its prompt, and not by a near-tie that is listed.
 struct Difference<'a> {
     prompt: Prompt<'a>,
     /// Where the two part: at all; within the first token; within the first eighth and 16 tokens.
@@ -134,12 +135,16 @@ struct Compared<'a> {
     from_base: Vec<Difference<'a>>,
     /// Those that the lists show to be no near-ties, and whether they are differences from the answer alone.
     untied: Vec<(Difference<'a>, bool)>,
+    /// Those of them that may be no fault of head, since base has one or two.
+    unsure: Vec<Told>,
     /// Prompts that base answered too.
     in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
     repeated: BTreeSet<Prompt<'a>>,
     /// Sampled answers that were compared.
     sampled: usize,
+    /// Bad requests that head answers and base refuses: it may be meant.
+    accepted: Vec<Told>,
     /// Chat answers were compared, and none of base's ended by itself.
     never_ends: bool,
 }
@@ -151,14 +156,24 @@ impl<'a> Compared<'a> {
         2 * prompts(&differing) > self.repeated.len() as u64
     }
 
+    /// Prompts with differences beyond near-ties. A sampler that does not know `top_p` has them by itself.
+    fn untied_prompts(&self) -> BTreeSet<Prompt<'a>> {
+        let greedy = self
+            .untied
+            .iter()
+            .filter(|(difference, _)| difference.told.condition != Some(Condition::Sampled));
+        greedy.map(|(difference, _)| difference.prompt).collect()
+    }
+
     /// Without batch-invariant kernels an engine may part from itself beyond near-ties, as where a mixture chooses other experts.
-    /// Where base does (`base_does`), these are held against how often; else they are wrong.
-    fn weigh_untied(&mut self, base_does: bool) {
+    /// Where base does for `of_base` prompts, one or two leave these open, and more let them be held against how often.
+    fn weigh_untied(&mut self, of_base: usize) {
         for (difference, is_alone) in std::mem::take(&mut self.untied) {
-            match (base_does, is_alone) {
-                (false, _) => self.wrong.push(difference.told),
-                (true, true) => self.from_alone.push(difference),
-                (true, false) => self.from_base.push(difference),
+            match (of_base, is_alone) {
+                (0, _) => self.wrong.push(difference.told),
+                (n, _) if n < LEAST_OTHER => self.unsure.push(difference.told),
+                (_, true) => self.from_alone.push(difference),
+                (_, false) => self.from_base.push(difference),
             }
         }
     }
@@ -186,6 +201,7 @@ impl<'a> Compared<'a> {
     fn drop_sampled(&mut self) {
         let is_sampled = |told: &Told| told.condition == Some(Condition::Sampled);
         self.wrong.retain(|told| !is_sampled(told));
+        self.unsure.retain(|told| !is_sampled(told));
         self.from_alone.retain(|d| !is_sampled(&d.told));
         self.from_base.retain(|d| !is_sampled(&d.told));
     }
@@ -248,23 +264,28 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Takes the chat answers, beside base's. Most of them end elsewhere: no near-ties.
+    /// Takes the chat answers, beside base's. Most of them end elsewhere, or are others: no near-ties, which they do not list.
     fn ended(&mut self, own: &[&'a Sample], base: &[&'a Sample]) {
-        let sound = |s: &&&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
-        let (mut elsewhere, mut ending, mut compared) = (Vec::new(), BTreeSet::new(), 0);
-        for sample in own.iter().filter(sound) {
-            let Some(of_base) = base.iter().filter(sound).find(|s| s.index == sample.index) else {
+        let asked = |s: &&&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
+        let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
+        for sample in own.iter().filter(asked) {
+            let Some(of_base) = base.iter().filter(asked).find(|s| s.index == sample.index) else {
                 continue;
             };
-            let situation = situation(sample);
+            // Base has no chat route.
+            if of_base.status.is_some() {
+                continue;
+            }
+            let (situation, prompt) = (situation(sample), Prompt::of(sample));
             self.count(&situation);
-            compared += 1;
+            compared.insert(prompt);
             if ended::ended(of_base) {
-                ending.insert(Prompt::of(sample));
+                ending.insert(prompt);
             }
             let is_answer = !of_base.is_blank() && !of_base.tokens.repeats;
             let difference = |text: String| Difference {
-                prompt: Prompt::of(sample),
+                prompt,
                 place: 0,
                 is_at_once: is_answer && parts_at_once(of_base, sample),
                 is_early: is_answer && parts_within(of_base, sample, EARLY, EARLY_TOKENS),
@@ -274,24 +295,32 @@ impl<'a> Compared<'a> {
                     condition: None,
                 },
             };
-            self.in_base.insert(Prompt::of(sample));
             match ended::compare(sample, of_base) {
                 Ended::Same => {}
-                Ended::ElsewhereThan(text) => elsewhere.push(difference(text)),
+                Ended::Refused(text) => self.wrong.push(difference(text).told),
+                Ended::GoesOn(text) => lost.push(difference(text)),
+                Ended::Early(text) => early.push(difference(text)),
                 Ended::Differs => {
                     let text = parting(of_base, sample, None).text;
-                    self.from_base.push(difference(format!("{text} in base")));
+                    others.push(difference(format!("{text} in base")));
                 }
             }
         }
-        self.never_ends = compared > 0 && ending.is_empty();
-        let prompts: BTreeSet<_> = elsewhere.iter().map(|d| d.prompt).collect();
-        let are_most = prompts.len() >= LEAST_OTHER && 2 * prompts.len() > ending.len();
-        for difference in elsewhere {
-            match are_most {
-                true => self.wrong.push(difference.told),
-                false => self.from_base.push(difference),
+        self.never_ends = !compared.is_empty() && ending.is_empty();
+        let are_most = |differences: &[Difference<'_>], of: usize| {
+            let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
+            prompts.len() >= LEAST_OTHER && 2 * prompts.len() > of
+        };
+        for (differences, of) in [(lost, ending.len()), (early, compared.len())] {
+            match are_most(&differences, of) {
+                true => self.wrong.extend(differences.into_iter().map(|d| d.told)),
+                false => self.from_base.extend(differences),
             }
+        }
+        // Few others are what rounding makes of near-ties.
+        if are_most(&others, compared.len()) {
+            self.in_base.extend(compared);
+            self.from_base.extend(others);
         }
     }
 
@@ -302,17 +331,19 @@ impl<'a> Compared<'a> {
             let Some(of_base) = base.iter().filter(sound).find(|s| s.index == sample.index) else {
                 continue;
             };
-            let situation = situation(sample);
-            self.count(&situation);
-            let refusal = ended::refusal(sample, of_base);
-            self.wrong.extend(refusal.map(|text| Told {
+            let told = |text| Told {
                 text: format!(
                     "a bad request ({}): {text}",
                     sample.case.as_deref().unwrap_or_default()
                 ),
-                situation,
+                situation: situation(sample),
                 condition: None,
-            }));
+            };
+            match ended::refusal(sample, of_base) {
+                Refusal::Same => {}
+                Refusal::Fails(text) => self.wrong.push(told(text)),
+                Refusal::Accepts(text) => self.accepted.push(told(text)),
+            }
         }
     }
 

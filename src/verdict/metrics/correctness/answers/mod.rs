@@ -334,8 +334,10 @@ pub struct OtherAnswers {
     pub all: usize,
     /// `launch 1, request 4: "fifteen" instead of "twelve"`.
     pub first: Option<String>,
-    /// Tokens of the first prompt that base counts otherwise, in base and in head.
-    pub prompt_tokens: Option<(u32, u32)>,
+    /// Prompts of which both count the tokens, those that base counts otherwise, and the first of them, in base and in head.
+    counted: usize,
+    counted_otherwise: usize,
+    prompt_tokens: Option<(u32, u32)>,
 }
 
 impl OtherAnswers {
@@ -350,10 +352,11 @@ impl OtherAnswers {
             let is_refused = head.condition() == Some(Condition::Refused);
             head.void.is_none() && head.turn.unwrap_or(0) == 0 && !is_refused
         });
-        let prompt_tokens = pairs.iter().find_map(|(head, base)| {
-            let counts = base.tokens.prompt.zip(head.tokens.prompt);
-            counts.filter(|(base, head)| base != head)
-        });
+        let counts = pairs
+            .iter()
+            .map(|(head, base)| base.tokens.prompt.zip(head.tokens.prompt));
+        let counts: Vec<(u32, u32)> = counts.flatten().collect();
+        let otherwise = || counts.iter().filter(|(base, head)| base != head);
         pairs.retain(|(_, base)| !base.is_blank());
         let other = pairs
             .iter()
@@ -375,7 +378,9 @@ impl OtherAnswers {
             early: early.len(),
             all: pairs.len(),
             first,
-            prompt_tokens,
+            counted: counts.len(),
+            counted_otherwise: otherwise().count(),
+            prompt_tokens: otherwise().next().copied(),
         }
     }
 
@@ -387,7 +392,15 @@ impl OtherAnswers {
         if self.first.is_none() {
             self.first.clone_from(&later.first);
         }
+        self.counted += later.counted;
+        self.counted_otherwise += later.counted_otherwise;
         self.prompt_tokens = self.prompt_tokens.or(later.prompt_tokens);
+    }
+
+    /// Tokens of a prompt in base and in head, if two prompts or all of them are counted otherwise.
+    pub fn other_prompt(&self) -> Option<(u32, u32)> {
+        let are_some = self.counted_otherwise >= 2 || self.counted_otherwise == self.counted;
+        self.prompt_tokens.filter(|_| are_some)
     }
 
     /// True if more than half part at once, or nine in ten early, and three or more: near-ties are not that many.

@@ -213,12 +213,33 @@ fn chat_answers_end_where_base_ends_them() {
     assert_eq!(with(&goes_on[..2]), (2.0, 0.0));
     // The same text for another reason, or another text.
     assert_eq!(with(&[(0, ("12", "length"))]), (1.0, 0.0));
-    assert_eq!(with(&[(3, stop("Monday, perhaps"))]), (1.0, 0.0));
+    assert_eq!(with(&[(3, stop("Monday, perhaps"))]), (0.0, 0.0));
+    let others = [0, 1, 2, 3].map(|at| (at, stop("something else")));
+    assert_eq!(with(&others), (4.0, 4.0));
+    // A model that thinks to the limit says nothing; it says no more on the next machine.
+    let silent = [0, 1, 2, 3].map(|at| (at, ("", "length")));
+    assert_eq!(with(&silent[..3]), (0.0, 0.0));
     // Ends too early.
     assert_eq!(with(&[(4, ("seven", "stop"))]), (1.0, 0.0));
     let short = ["1", "P", "y", "T"].map(stop);
     let changed = [0, 1, 2, 3].map(|at| (at, short[at]));
     assert_eq!(with(&changed), (4.0, 4.0));
+}
+
+#[test]
+fn a_chat_route_that_is_lost_is_wrong_and_one_that_base_lacks_is_not() {
+    let sound = [("12", "stop"); 6];
+    let without_route = || {
+        let mut samples = chats([("", "stop"); 6]);
+        for sample in &mut samples {
+            sample.status = Some(404);
+        }
+        [samples, pairs(&[("one two", "one two")])].concat()
+    };
+    let with_route = || [chats(sound), pairs(&[("one two", "one two")])].concat();
+    assert_eq!(counts(without_route(), Some(with_route())), (6.0, 6.0));
+    assert_eq!(counts(without_route(), Some(without_route())), (0.0, 0.0));
+    assert_eq!(counts(with_route(), Some(without_route())), (0.0, 0.0));
 }
 
 #[test]
@@ -231,19 +252,28 @@ fn what_base_refuses_head_refuses() {
         samples.push(bad);
         samples
     };
-    for (base, head, wrong) in [
-        (400, 400, 0.0),
-        (400, 422, 0.0),
-        (400, 200, 1.0),
-        (400, 500, 1.0),
-        (200, 500, 1.0),
+    for (base, head, found) in [
+        (400, 400, (0.0, 0.0)),
+        (400, 422, (0.0, 0.0)),
+        // It may be meant.
+        (400, 200, (1.0, 0.0)),
+        (400, 500, (1.0, 1.0)),
+        (200, 500, (1.0, 1.0)),
         // Main accepts it, or fails at it too.
-        (200, 400, 0.0),
-        (200, 200, 0.0),
-        (500, 500, 0.0),
-        (500, 400, 0.0),
+        (200, 400, (0.0, 0.0)),
+        (200, 200, (0.0, 0.0)),
+        (500, 500, (0.0, 0.0)),
+        (500, 400, (0.0, 0.0)),
+        // The connection is dropped.
+        (400, 0, (1.0, 1.0)),
+        (200, 0, (1.0, 1.0)),
+        (0, 0, (0.0, 0.0)),
+        (500, 0, (0.0, 0.0)),
+        (0, 400, (0.0, 0.0)),
+        // A queue is full.
+        (429, 200, (0.0, 0.0)),
     ] {
-        let found = counts(refused(head), Some(refused(base)));
-        assert_eq!(found, (wrong, wrong), "{base} {head}");
+        let counted = counts(refused(head), Some(refused(base)));
+        assert_eq!(counted, found, "{base} {head}");
     }
 }

@@ -84,10 +84,12 @@ fn differences_beyond_near_ties_are_weighed_where_base_has_them_too() {
     };
     // Base never parts from itself: one is enough.
     assert_eq!(counts(&[4], &[]), (1.0, 1.0));
+    // It does once, elsewhere: that may be chance.
+    assert_eq!(counts(&[4], &[5]), (2.0, 0.0));
     // It does as often, elsewhere.
-    assert_eq!(counts(&[4], &[5]), (0.0, 0.0));
+    assert_eq!(counts(&[4, 6, 8], &[5, 7, 9]), (0.0, 0.0));
     // Head does a little more often, and far more often.
-    assert_eq!(counts(&[4, 6], &[5]), (2.0, 0.0));
-    let (all, sure) = counts(&(1..25).collect::<Vec<_>>(), &[0]);
+    assert_eq!(counts(&[4, 6, 8, 10], &[5, 7, 9]), (4.0, 0.0));
+    let (all, sure) = counts(&(3..27).collect::<Vec<_>>(), &[0, 1, 2]);
     assert_eq!((all, sure), (24.0, 24.0));
 }
