@@ -294,7 +294,7 @@ pub struct Failed {
     pub position: u32,
     pub arm: Arm,
     pub exit: Exit,
-    /// The first request that it did not answer.
+    /// The request that it may have ended at.
     pub request: Option<LostRequest>,
 }
 

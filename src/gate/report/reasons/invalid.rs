@@ -259,7 +259,7 @@ fn ending(failed: &Failed) -> String {
         let kind = lost.kind.as_ref().map(|kind| format!(" ({kind})"));
         let kind = kind.unwrap_or_default();
         format!(
-            "; the first unanswered request is {} of {}{kind}",
+            "; unanswered: request {} of {}{kind}",
             lost.index, lost.workload
         )
     });

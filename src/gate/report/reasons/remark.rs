@@ -184,7 +184,15 @@ fn modes(check: &CheckVerdict, found: &TwoModes) -> String {
         let change = signed_percents(change, interval);
         format!("; within the modes head is {change} from base")
     });
+    let is_disturbed = check
+        .remarks
+        .iter()
+        .any(|remark| matches!(remark, Remark::Noise { .. }));
     let cause = match found.by_machine {
+        _ if is_disturbed => {
+            "Other work on the machine may make them: measure when it rests. If they stay, the engine may draw something at its \
+             start (a kernel chosen by its timing, huge pages, the processor)"
+        }
         true => {
             "The mode changes while launches are measured, base's too: the machine has it (other work, clocks, the \
              host). Measure when it rests"

@@ -84,19 +84,17 @@ pub fn failed(launch: &Launch) -> Option<Failed> {
     })
 }
 
-/// The first request, by sending, that the engine left unanswered.
+/// The request that the engine may have ended at: a bad one that it did not answer, or the first of those.
 fn lost(launch: &Launch) -> Option<LostRequest> {
+    let is_bad = |sample: &Sample| sample.condition() == Some(Condition::Refused);
     let is_lost = |sample: &&Sample| {
         let void = sample.void.as_ref();
-        void.is_some_and(|void| void.rule.blames_engine())
+        void.is_some_and(|void| void.rule.blames_engine()) || sample.status == Some(0)
     };
     let lost = launch.samples.iter().filter(is_lost);
-    let sample = lost.min_by_key(|sample| sample.stamps.send_ns)?;
+    let sample = lost.min_by_key(|sample| (!is_bad(sample), sample.stamps.send_ns))?;
     let condition = sample.condition();
-    let case = sample
-        .case
-        .as_deref()
-        .filter(|_| condition == Some(Condition::Refused));
+    let case = sample.case.as_deref().filter(|_| is_bad(sample));
     let kind = condition.map(|condition| match case {
         Some(case) => [condition.name(), case].join(": "),
         None => condition.name().to_owned(),
