@@ -294,13 +294,30 @@ mod tests {
     use std::collections::BTreeSet;
     use verdict::plan::{Logprobs, WorkloadKind};
 
-    #[test]
-    fn the_plan_counts_the_requests_that_are_sent() {
+    /// The workload with these conditions, and its waves.
+    fn with(prompts: u32, conditions: &[Condition], beyond: Option<u32>) -> (Answers, Vec<Wave>) {
+        let answers = Answers {
+            prompts,
+            prompt_tokens: 8,
+            output_tokens: 4,
+            batch: 2,
+            beside_tokens: 9,
+            passes: 2,
+            conditions: conditions.to_vec(),
+            beyond_tokens: beyond,
+            logprobs: Logprobs::default(),
+        };
         let endpoint = Endpoint::usual(([127, 0, 0, 1], 1).into(), "m");
         let seed = PromptSeed {
             session: 1,
             block: 1,
         };
+        let waves = waves(&endpoint, "w", &answers, seed);
+        (answers, waves)
+    }
+
+    #[test]
+    fn the_plan_counts_the_requests_that_are_sent() {
         let all = [
             Condition::Sampled,
             Condition::Stopped,
@@ -309,18 +326,7 @@ mod tests {
             Condition::Refused,
         ];
         for number in 0..=all.len() {
-            let answers = Answers {
-                prompts: 5,
-                prompt_tokens: 8,
-                output_tokens: 4,
-                batch: 2,
-                beside_tokens: 9,
-                passes: 3,
-                conditions: all[..number].to_vec(),
-                beyond_tokens: Some(99),
-                logprobs: Logprobs::default(),
-            };
-            let waves = waves(&endpoint, "w", &answers, seed);
+            let (answers, waves) = with(5, &all[..number], Some(99));
             let sent: u64 = waves.iter().map(|wave| u64::from(wave.len())).sum();
             assert_eq!(sent, WorkloadKind::Answers(answers).requests(), "{number}");
         }
@@ -328,28 +334,12 @@ mod tests {
 
     #[test]
     fn each_bad_request_is_sent() {
-        let endpoint = Endpoint::usual(([127, 0, 0, 1], 1).into(), "m");
-        let seed = PromptSeed {
-            session: 1,
-            block: 1,
-        };
-        for beyond_tokens in [None, Some(99)] {
-            let answers = Answers {
-                prompts: 8,
-                prompt_tokens: 8,
-                output_tokens: 4,
-                batch: 2,
-                beside_tokens: 9,
-                passes: 2,
-                conditions: vec![Condition::Refused],
-                beyond_tokens,
-                logprobs: Logprobs::default(),
-            };
-            let waves = waves(&endpoint, "w", &answers, seed);
+        for beyond in [None, Some(99)] {
+            let (_, waves) = with(8, &[Condition::Refused], beyond);
             let planned = waves.iter().flat_map(|wave| &wave.requests);
             let refused = planned.filter(|planned| planned.expect.refused);
             let names: BTreeSet<_> = refused.map(|planned| &planned.label.case).collect();
-            let all = BAD.len() + usize::from(beyond_tokens.is_some());
+            let all = BAD.len() + usize::from(beyond.is_some());
             assert_eq!(names.len(), all, "{names:?}");
         }
     }
