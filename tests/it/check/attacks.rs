@@ -19,7 +19,7 @@ concurrency = 1
 
 [[check]]
 name = "regression"
-metric = "tpot"
+metric = "e2e"
 rule = "regression"
 margin = "20 %"
 ceiling = "60 %"
