@@ -57,7 +57,7 @@ fn values(check: &CheckVerdict) -> String {
 fn result(check: &CheckVerdict) -> String {
     match check.change {
         Some(_) => numbers::change(check),
-        None if check.base.is_none() && check.head.is_none() => "not measured".to_owned(),
+        None if check.base.is_none() && check.head.is_none() => "no value".to_owned(),
         None => head(check),
     }
 }
