@@ -22,10 +22,7 @@ fn a_trusted_author_needs_nobody() {
         ("head_sha", sha(12).as_str()),
         ("base_sha", sha(0xba5e).as_str()),
         ("base_ref", "main"),
-        (
-            "gates",
-            "answers e2e e2e-hybrid preemption prefill-drift tpot",
-        ),
+        ("gates", "e2e e2e-hybrid prefill-drift tpot"),
         ("reason", "its author @ada may write to this repository"),
     ] {
         assert_eq!(outputs[name], value, "{name}");
@@ -296,25 +293,17 @@ fn gates_are_those_that_the_paths_need_and_those_asked_for() {
         (
             &["src/lib.rs"][..],
             "soak  tpot",
-            "answers e2e e2e-hybrid preemption prefill-drift soak tpot",
+            "e2e e2e-hybrid prefill-drift soak tpot",
         ),
         // Fewer would turn the required check green without the rest.
-        (
-            &["src/lib.rs"],
-            "e2e",
-            "answers e2e e2e-hybrid preemption prefill-drift tpot",
-        ),
-        (
-            &["src/lib.rs"],
-            "",
-            "answers e2e e2e-hybrid preemption prefill-drift tpot",
-        ),
+        (&["src/lib.rs"], "e2e", "e2e e2e-hybrid prefill-drift tpot"),
+        (&["src/lib.rs"], "", "e2e e2e-hybrid prefill-drift tpot"),
         (&["README.md"], "tpot", ""),
         // The profile's, and what was asked for.
         (
             &["README.md"],
             "soak",
-            "answers e2e e2e-hybrid preemption prefill-drift soak tpot",
+            "e2e e2e-hybrid prefill-drift soak tpot",
         ),
         // Started by hand although no path needs it: the profile's.
         (&["README.md"], "", ""),

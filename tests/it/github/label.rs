@@ -22,7 +22,8 @@ fn paths_bring_the_label_and_the_bot_starts_the_run_itself() {
         ended.stdout
     );
     assert_eq!(job.labels(), [NEEDS]);
-    let inputs = json!({"pr": "12", "head_sha": sha(12), "gates": "answers e2e e2e-hybrid preemption prefill-drift tpot"});
+    let inputs =
+        json!({"pr": "12", "head_sha": sha(12), "gates": "e2e e2e-hybrid prefill-drift tpot"});
     assert_eq!(job.started(), [inputs]);
     let state = job.fake.state();
     assert_eq!(state.dispatches[0]["ref"], "main");
@@ -128,8 +129,9 @@ fn the_bot_knows_the_workflows_runs_by_their_name() {
 fn another_list_of_gates_is_another_run() {
     let job = Job::with_pull("ada", false, &["src/lib.rs"]);
     job.label_on("opened", None, "ada").expect(0);
+    let gates = "gates = [\"e2e\", \"e2e-hybrid\", \"prefill-drift\", \"tpot\"]\n";
     let text = job.project.read("gates/gate.toml");
-    let at = text.rfind("gates = [\"answers\", ").unwrap();
+    let at = text.rfind(gates).unwrap();
     job.project.write(
         "gates/gate.toml",
         &format!("{}gates = [\"tpot\"]\n", &text[..at]),
@@ -384,7 +386,7 @@ fn what_would_this_branch_need() {
     label `needs-gpu`, for 2 paths:
       Cargo.toml
       Cargo.lock
-    gates: answers, e2e, e2e-hybrid, preemption, prefill-drift, tpot
+    gates: e2e, e2e-hybrid, prefill-drift, tpot
     ");
     project
         .run(&["github", "label", "--diff", "nosuch"])

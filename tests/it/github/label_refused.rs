@@ -185,7 +185,7 @@ fn mistakes_in_the_rules_have_carets() {
     let job = Job::with_pull("ada", false, &[]);
     let text = job.project.read("gates/gate.toml");
     let wrong = text.replace(
-        "gates = [\"answers\", \"e2e\", \"e2e-hybrid\", \"preemption\", \"prefill-drift\", \"tpot\"]\n",
+        "gates = [\"e2e\", \"e2e-hybrid\", \"prefill-drift\", \"tpot\"]\n",
         "gates = [\"topt\"]\n",
     );
     job.project.write("gates/gate.toml", &wrong);

@@ -141,7 +141,7 @@ fn what_is_not_the_same_is_measured() {
         asked(&job).expect(0);
         let inputs = json!({
             "pr": "12", "head_sha": sha(QUEUED), "base_sha": sha(BASE), "queue": branch(),
-            "gates": "answers e2e e2e-hybrid preemption prefill-drift tpot",
+            "gates": "e2e e2e-hybrid prefill-drift tpot",
         });
         assert_eq!(job.started(), [inputs], "{what}");
         // With the entries before it: their own check may have failed, and GitHub may not ask for it.
@@ -288,10 +288,7 @@ fn the_queues_commit_may_run_while_it_is_there() {
     );
     let outputs = job.outputs();
     assert_eq!(outputs["base_sha"], sha(BASE));
-    assert_eq!(
-        outputs["gates"],
-        "answers e2e e2e-hybrid preemption prefill-drift tpot"
-    );
+    assert_eq!(outputs["gates"], "e2e e2e-hybrid prefill-drift tpot");
     // Reading is enough for the machine's job.
     for name in ["actions", "checks", "issues"] {
         job.fake.state().grant(name, None);

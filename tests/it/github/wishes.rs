@@ -33,7 +33,7 @@ fn a_maintainers_label_stays_and_starts_that_very_commit() {
         assert_eq!(job.started()[0]["head_sha"], sha(12));
         assert_eq!(
             job.started()[0]["gates"],
-            "answers e2e e2e-hybrid preemption prefill-drift tpot"
+            "e2e e2e-hybrid prefill-drift tpot"
         );
         assert_eq!(
             job.statuses("infergate/approval"),
