@@ -163,12 +163,11 @@ impl Writer<'_> {
         let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
         // Of those that are known; two new ones would meet in a batch, and which is first is chance.
         let is_known = number - place == 3 * pass * self.answers.prompts;
-        let said = match place % 4 {
-            2 if is_known => {
-                SentPrompt::beginning_as(endpoint, id, seed, (number, number - 2), tokens)
-            }
-            _ => SentPrompt::ending_as(endpoint, id, seed, (number, number - number % 2), tokens),
+        let (begin, end) = match place % 4 {
+            2 if is_known => (number - 2, number),
+            _ => (number, number - number % 2),
         };
+        let said = SentPrompt::joined(endpoint, id, seed, number, (begin, end), tokens);
         prompted(self.endpoint, said, label, output)
     }
 

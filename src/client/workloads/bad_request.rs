@@ -6,7 +6,7 @@ use crate::Endpoint;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-/// What is wrong with a request.
+/// A fault of a request.
 pub enum Bad {
     /// The whole body is this text.
     Body(&'static str, &'static str),

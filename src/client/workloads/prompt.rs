@@ -8,7 +8,7 @@ use verdict::plan::PromptBlocks;
 
 /// Tokens of a page of most prefix caches, or a divisor of them.
 const PAGE: u32 = 16;
-const OWN_PAGES: u32 = 4;
+const FIRST_PAGES: u32 = 4;
 
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
@@ -31,45 +31,36 @@ impl SentPrompt {
         }
     }
 
-    /// The prompt number `index` up to a beginning of its own, and from there on prompt number `other`: what a prefix cache
-    /// knows of one it must not take for the other. Half of the prompt is its own, in whole pages of 16 and up to four of
-    /// them; of a shorter one all.
-    pub fn ending_as(
+    /// The prompt number `index`, made of the first pages of prompt number `begin` and the rest of `end`. One of the two is its
+    /// own number: what a prefix cache knows of the other it must not take for this one. The beginning is half of the prompt,
+    /// in whole pages of 16 and up to four of them; a shorter prompt is all its own.
+    pub fn joined(
         endpoint: &Endpoint,
         id: &str,
         seed: PromptSeed,
-        (index, other): (u32, u32),
+        index: u32,
+        (begin, end): (u32, u32),
         tokens: u32,
     ) -> Self {
-        let own = own_tokens(tokens).unwrap_or(tokens) as usize;
+        let first = match (tokens / 2 / PAGE).min(FIRST_PAGES) {
+            0 => return Self::new(endpoint, id, seed, index, tokens),
+            pages => (pages * PAGE) as usize,
+        };
         if let Some(range) = endpoint.prompt_ids {
-            let [mut ids, end] = [index, other].map(|n| seed.ids(id, n, tokens, range));
-            ids.truncate(own);
-            ids.extend(end.into_iter().skip(own));
+            let [mut ids, rest] = [begin, end].map(|n| seed.ids(id, n, tokens, range));
+            ids.truncate(first);
+            ids.extend(rest.into_iter().skip(first));
             return Self::Ids(ids);
         }
         let draw = |words: u32| {
-            let [begin, end] = [index, other].map(|n| seed.words(id, n, words));
-            let begin = begin.split(' ').take(own);
+            let [begin, end] = [begin, end].map(|n| seed.words(id, n, words));
+            let begin = begin.split(' ').take(first);
             begin
-                .chain(end.split(' ').skip(own))
+                .chain(end.split(' ').skip(first))
                 .collect::<Vec<_>>()
                 .join(" ")
         };
         Self::text(endpoint, draw, tokens)
-    }
-
-    /// The beginning of prompt number `other`, and from there on a rest of its own: more than the pages that both begin with a
-    /// prefix cache must not take for both. A short prompt is its own from the beginning.
-    pub fn beginning_as(
-        endpoint: &Endpoint,
-        id: &str,
-        seed: PromptSeed,
-        (index, other): (u32, u32),
-        tokens: u32,
-    ) -> Self {
-        let begin = own_tokens(tokens).map_or(index, |_| other);
-        Self::ending_as(endpoint, id, seed, (begin, index), tokens)
     }
 
     /// Blocks of a workload that other requests begin with too. Without a tokenizer a word counts as a token.
@@ -117,12 +108,6 @@ impl SentPrompt {
     }
 }
 
-/// Tokens of a prompt's own beginning: half of it, in whole pages; `None` of one that is too short.
-fn own_tokens(tokens: u32) -> Option<u32> {
-    let pages = (tokens / 2 / PAGE).min(OWN_PAGES);
-    (pages > 0).then_some(pages * PAGE)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,15 +132,15 @@ mod tests {
                 SentPrompt::Ids(ids) => ids.iter().map(u32::to_string).collect::<Vec<_>>(),
                 SentPrompt::Text { text, .. } => text.split(' ').map(str::to_owned).collect(),
             };
-            let of = |pair| parts(SentPrompt::ending_as(endpoint, "w", seed, pair, tokens));
+            let of =
+                |index, pair| parts(SentPrompt::joined(endpoint, "w", seed, index, pair, tokens));
             let first = parts(SentPrompt::new(endpoint, "w", seed, 2, tokens));
-            assert_eq!(of((2, 2)), first);
-            let second = of((3, 2));
+            assert_eq!(of(2, (2, 2)), first);
+            let second = of(3, (3, 2));
             assert_eq!(second.len(), tokens as usize);
             assert_eq!(second[own..], first[own..], "{tokens}");
             assert_ne!(second[..own], first[..own], "{tokens}");
-            let begins = SentPrompt::beginning_as(endpoint, "w", seed, (4, 2), tokens);
-            let begins = parts(begins);
+            let begins = of(4, (2, 4));
             assert_eq!(begins.len(), tokens as usize);
             assert_eq!(
                 begins[..own] == first[..own],

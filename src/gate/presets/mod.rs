@@ -170,9 +170,9 @@ impl<'a> Preset<'a> {
             tells_cached: seen.tells_cached,
             chats: seen.chats,
             tells_logprobs: seen.tells_logprobs,
-            context: seen.context.filter(|tokens| *tokens < LONGEST),
             ..self
         }
+        .with_context(seen.context)
     }
 
     /// The same with what a running server of it says of its context.

@@ -29,7 +29,7 @@ pub struct Reading<'a> {
     /// [`LaunchAnswers::moved`](super::launch_view::LaunchAnswers).
     pub moved: Option<Moved>,
     /// [`LaunchAnswers::warm_up_ms`](super::launch_view::LaunchAnswers).
-    pub warm_up_ms: Option<(f64, f64)>,
+    pub warm_up_ms: Option<f64>,
 }
 
 impl<'a> Reading<'a> {

@@ -54,8 +54,8 @@ pub struct LaunchAnswers<'a> {
     pub other: OtherAnswers,
     /// [`metrics::moved`].
     pub moved: Option<Moved>,
-    /// [`metrics::warm_up_ms`].
-    pub warm_up_ms: Option<(f64, f64)>,
+    /// Time of the slowest warm-up request, ms.
+    pub warm_up_ms: Option<f64>,
     pub tally: AnswerCounts,
     /// [`metrics::stream_end_ms`] of the sound requests.
     pub stream_end_ms: Option<(f64, f64)>,
@@ -107,7 +107,7 @@ impl<'a> LaunchAnswers<'a> {
             wrong: metrics::wrong_answers(&requests),
             other: OtherAnswers::of(&requests),
             moved: metrics::moved(&requests),
-            warm_up_ms: metrics::warm_up_ms(&requests.all),
+            warm_up_ms: metrics::times_ms(&requests.all, Phase::Warmup).reduce(f64::max),
             stream_end_ms: metrics::stream_end_ms(&requests.measured),
             pause_ms: metrics::pause_ms(&requests.measured),
             reconnected: reconnected(&requests.measured),

@@ -35,7 +35,7 @@ pub use timing::phases::{
     Clock, HeldBack, Phases, Speed, TOKENS_APART, held_back, implausible, implausible_for,
 };
 pub use timing::request::{
-    came_at_once, e2e_ms, pause_ms, stream_end_ms, tpot_bounds_ms, tpot_ms, ttft_ms, warm_up_ms,
+    came_at_once, e2e_ms, pause_ms, stream_end_ms, times_ms, tpot_bounds_ms, tpot_ms, ttft_ms,
 };
 pub use timing::throughput::{is_good, slo};
 pub use undefined::{Undefined, Why};

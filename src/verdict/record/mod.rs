@@ -16,6 +16,7 @@ mod metric;
 mod reason;
 mod remark;
 mod rest;
+mod rule;
 mod run;
 mod sample;
 mod suite;
@@ -34,10 +35,11 @@ pub use launch::{Arm, Beside, Exit, Interleave, Launch, PageCache, Stage, Startu
 pub use metric::{Direction, Metric, MetricKind, Statistic, Unit};
 pub use reason::{
     Advice, Cases, Ended, Facts, Failed, Held, Hypothesis, LaunchFact, Limit, LostRequest, Reason,
-    RuleId, Side, StoredSessions, Tested, TooFew, Verdict, Voids,
+    Side, StoredSessions, Tested, TooFew, Verdict, Voids,
 };
 pub use remark::{FirstEvents, Remark, TwoModes};
 pub use rest::Rest;
+pub use rule::RuleId;
 pub use run::{
     Build, ChangedGates, Comparison, Described, Ending, EngineFile, Extent, Input, Isolation,
     Layer, MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,

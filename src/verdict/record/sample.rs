@@ -148,7 +148,7 @@ pub enum Condition {
     Left,
     /// A question over the chat route, whose answer ends by itself.
     Ended,
-    /// What an engine refuses, beside other prompts.
+    /// A bad request, sent beside other prompts.
     Refused,
 }
 

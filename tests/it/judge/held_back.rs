@@ -131,21 +131,24 @@ fn output_held_back_for_less_than_250_ms_is_no_pass() {
     );
 }
 
-/// Between the last token and the stream's end, base takes 0.1 ms and head so long.
-pub(crate) fn ends_after(head_ms: f64) -> RunRecord {
+/// A session of equal arms whose streams end when this says of an arm and a sample, ns.
+fn ending(at_ns: impl Fn(Arm, &Sample) -> Option<u64>) -> RunRecord {
     let mut session = in_turn(3.0, 20.0, 3.0);
     for launch in &mut session.launches {
-        let late_ms = if launch.arm == Arm::Head {
-            head_ms
-        } else {
-            0.1
-        };
         for sample in &mut launch.samples {
-            let last = sample.stamps.events_ns.last().copied();
-            sample.stamps.done_ns = last.map(|last| last + (late_ms * 1e6) as u64);
+            sample.stamps.done_ns = at_ns(launch.arm, sample);
         }
     }
     session
+}
+
+/// Between the last token and the stream's end, base takes 0.1 ms and head so long.
+pub(crate) fn ends_after(head_ms: f64) -> RunRecord {
+    ending(|arm, sample| {
+        let late_ms = if arm == Arm::Head { head_ms } else { 0.1 };
+        let last = sample.stamps.events_ns.last()?;
+        Some(last + (late_ms * 1e6) as u64)
+    })
 }
 
 #[test]
@@ -166,22 +169,13 @@ fn a_stream_that_ends_late_is_no_pass() {
 
 /// Head's warm-up request takes this long, base's 0.3 s.
 pub(crate) fn warming_up(head_ms: f64) -> RunRecord {
-    let mut session = in_turn(3.0, 20.0, 3.0);
-    for launch in &mut session.launches {
-        let ms = if launch.arm == Arm::Head {
-            head_ms
-        } else {
-            300.0
-        };
-        for sample in &mut launch.samples {
-            let end = sample.stamps.events_ns.last().copied();
-            sample.stamps.done_ns = match sample.phase {
-                Phase::Warmup => Some(sample.stamps.send_ns + (ms * 1e6) as u64),
-                Phase::Measured => end,
-            };
+    ending(|arm, sample| match sample.phase {
+        Phase::Warmup => {
+            let ms = if arm == Arm::Head { head_ms } else { 300.0 };
+            Some(sample.stamps.send_ns + (ms * 1e6) as u64)
         }
-    }
-    session
+        Phase::Measured => sample.stamps.events_ns.last().copied(),
+    })
 }
 
 #[test]

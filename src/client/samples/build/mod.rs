@@ -62,7 +62,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
     Reading { sample, reply }
 }
 
-/// The status that counts as an answer. An error within a stream refuses too; a dropped connection is told as 0.
+/// Status of a request that the engine may refuse. An error within a stream counts as 400, a dropped connection as 0.
 fn status(expect: &Expect, exchange: &Exchange, has_error: bool) -> Option<u16> {
     let dropped = (expect.refused && exchange.is_dropped()).then_some(0);
     match exchange.status.or(dropped)? {

@@ -313,7 +313,7 @@ fn is_tracked(root: &Path, path: &str) -> bool {
     repository.is_some_and(|(repository, name)| repository.has_file(name))
 }
 
-/// What compiles a tree, by the files at its root.
+/// Command that compiles a tree, by the files at its root.
 fn compiler(root: &Path) -> Option<&'static str> {
     const COMPILERS: [(&str, &str); 4] = [
         ("Makefile", "make"),

@@ -3,8 +3,9 @@
 
 use super::super::evidence::Reading;
 use super::super::view::View;
+use crate::metrics::{self, Requests};
 use crate::plan::Rule;
-use crate::record::{Arm, Facts, Launch, Metric, MetricKind, Reason, RuleId};
+use crate::record::{Arm, Facts, Launch, Metric, MetricKind, Phase, Reason, RuleId};
 use crate::stats;
 use std::collections::BTreeMap;
 
@@ -62,16 +63,21 @@ pub fn late_end(view: &View<'_, '_>) -> Option<Reason> {
 /// no measured request does.
 pub fn slow_warm_up(view: &View<'_, '_>) -> Option<Reason> {
     margin_of_answers(view)?;
-    let [base, head] = per_launch(view, |reading| {
-        reading.warm_up_ms.map(|(slowest, _)| slowest)
-    });
-    let [whole, _] = per_launch(view, |reading| reading.warm_up_ms.map(|(_, whole)| whole));
+    let [base, head] = per_launch(view, |reading| reading.warm_up_ms);
     let (base_ms, head_ms) = (stats::median(&base)?, stats::median(&head)?);
-    let whole_ms = stats::median(&whole)?;
-    let is_clear = stats::mann_whitney(&head, &base).ok()?.p_greater <= LATE;
-    let is_slow = is_clear && head_ms - base_ms > SLOW_MS.max(whole_ms);
+    let later_ms = head_ms - base_ms;
+    if later_ms <= SLOW_MS || stats::mann_whitney(&head, &base).ok()?.p_greater > LATE {
+        return None;
+    }
+    // Read again, since few heads come here.
+    let answers = view.of(Arm::Base).kept.iter().filter_map(|reading| {
+        let (check, workload) = (view.case.check, view.case.workload);
+        let all = Requests::of(check, workload, reading.launch).all;
+        stats::median(&metrics::times_ms(&all, Phase::Measured).collect::<Vec<_>>())
+    });
+    let whole_ms = stats::median(&answers.collect::<Vec<_>>())?;
     let facts = Facts::SlowWarmUp { base_ms, head_ms };
-    is_slow.then(|| Reason::new(RuleId::SlowWarmUp, facts))
+    (later_ms > whole_ms).then(|| Reason::new(RuleId::SlowWarmUp, facts))
 }
 
 /// Head's outputs lie further apart than base's, though its tokens take no longer: they come in bursts, and a client sees a

@@ -100,18 +100,12 @@ pub fn stream_end_ms(sound: &[&Sample]) -> Option<(f64, f64)> {
     Some((stats::median(&rest)?, stats::median(&whole)?))
 }
 
-/// Time of the slowest warm-up request to its end, and of the measured ones in the middle, ms; `None` where either was not
-/// answered.
-pub fn warm_up_ms(all: &[&Sample]) -> Option<(f64, f64)> {
-    let times = |phase| {
-        let of = all
-            .iter()
-            .filter(move |sample| sample.phase == phase && sample.void.is_none());
-        let times = of.filter_map(|s| Some(ms_between(s.stamps.send_ns, s.stamps.ended_ns()?)));
-        times.collect::<Vec<f64>>()
-    };
-    let slowest = times(Phase::Warmup).into_iter().reduce(f64::max)?;
-    Some((slowest, stats::median(&times(Phase::Measured))?))
+/// Times of sound requests of a phase to their ends, ms.
+pub fn times_ms<'a>(all: &'a [&Sample], phase: Phase) -> impl Iterator<Item = f64> + 'a {
+    let sound = all
+        .iter()
+        .filter(move |sample| sample.phase == phase && sample.void.is_none());
+    sound.filter_map(|s| Some(ms_between(s.stamps.send_ns, s.stamps.ended_ns()?)))
 }
 
 /// Of streams in the middle: the time between outputs that a client waits for, ms. Half of the time from a stream's first

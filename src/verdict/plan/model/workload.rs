@@ -256,7 +256,7 @@ pub struct Answers {
     pub passes: u32,
     /// Further conditions: sampled, stopped, left, ended or refused.
     pub conditions: Vec<Condition>,
-    /// Of the requests to be refused, tokens of a prompt that is too long for the engine's context; `None`: none is.
+    /// Tokens of a prompt that exceeds the engine's context, one of the bad requests; `None`: it is not sent.
     pub beyond_tokens: Option<u32>,
     pub logprobs: Logprobs,
 }

@@ -94,7 +94,7 @@ const KNOBS: [(&str, f64, &str); 58] = [
     (
         "eos",
         0.0,
-        "ends a chat answer of no forced length after so many tokens; 0: never",
+        "a chat answer without a forced length ends after this many tokens; 0: never",
     ),
     (
         "refuses",

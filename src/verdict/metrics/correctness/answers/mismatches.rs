@@ -46,8 +46,13 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     base.weigh_untied(LEAST_OTHER);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
-    head.ended(&requests.all, &requests.base);
-    head.refused(&requests.all, &requests.base);
+    let pairs = requests.beside_base(&requests.all);
+    let of = |condition| {
+        let pairs = pairs.iter().copied();
+        pairs.filter(move |(head, _)| head.condition() == Some(condition))
+    };
+    head.ended(of(Condition::Ended));
+    head.refused(of(Condition::Refused));
     if head.answers == 0 {
         return Err(at.undefined(Why::NothingCompared, None));
     }
@@ -102,6 +107,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     }
     Ok(measure)
 }
+
+/// A sample of head, and base's of the same request.
+type Pair<'a> = (&'a Sample, &'a Sample);
 
 /// An answer that is not what it should be.
 struct Told {
@@ -265,18 +273,12 @@ impl<'a> Compared<'a> {
     }
 
     /// Takes the chat answers, beside base's. Most of them end elsewhere, or are others: no near-ties, which they do not list.
-    fn ended(&mut self, own: &[&'a Sample], base: &[&'a Sample]) {
-        let asked = |s: &&&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
+    fn ended(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
         let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
-        for sample in own.iter().filter(asked) {
-            let Some(of_base) = base.iter().filter(asked).find(|s| s.index == sample.index) else {
-                continue;
-            };
-            // Base has no chat route.
-            if of_base.status.is_some() {
-                continue;
-            }
+        // Base may have no chat route.
+        let pairs = pairs.filter(|(head, base)| is_answer(head) && base.status.is_none());
+        for (sample, of_base) in pairs {
             let (situation, prompt) = (situation(sample), Prompt::of(sample));
             self.count(&situation);
             compared.insert(prompt);
@@ -325,12 +327,8 @@ impl<'a> Compared<'a> {
     }
 
     /// Takes the requests that should be refused: head's status beside base's.
-    fn refused(&mut self, own: &[&'a Sample], base: &[&'a Sample]) {
-        let sound = |s: &&&Sample| s.condition() == Some(Condition::Refused) && s.void.is_none();
-        for sample in own.iter().filter(sound) {
-            let Some(of_base) = base.iter().filter(sound).find(|s| s.index == sample.index) else {
-                continue;
-            };
+    fn refused(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
+        for (sample, of_base) in pairs.filter(|(head, _)| head.void.is_none()) {
             let told = |text| Told {
                 text: format!(
                     "a bad request ({}): {text}",

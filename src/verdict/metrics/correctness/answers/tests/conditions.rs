@@ -229,14 +229,20 @@ fn chat_answers_end_where_base_ends_them() {
 #[test]
 fn a_chat_route_that_is_lost_is_wrong_and_one_that_base_lacks_is_not() {
     let sound = [("12", "stop"); 6];
+    // Requests of a launch have numbers of their own.
+    let others = || {
+        let mut others = pairs(&[("one two", "one two")]);
+        others.iter_mut().for_each(|sample| sample.index += 6);
+        others
+    };
     let without_route = || {
         let mut samples = chats([("", "stop"); 6]);
         for sample in &mut samples {
             sample.status = Some(404);
         }
-        [samples, pairs(&[("one two", "one two")])].concat()
+        [samples, others()].concat()
     };
-    let with_route = || [chats(sound), pairs(&[("one two", "one two")])].concat();
+    let with_route = || [chats(sound), others()].concat();
     assert_eq!(counts(without_route(), Some(with_route())), (6.0, 6.0));
     assert_eq!(counts(without_route(), Some(without_route())), (0.0, 0.0));
     assert_eq!(counts(with_route(), Some(without_route())), (0.0, 0.0));
