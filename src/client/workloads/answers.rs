@@ -120,9 +120,16 @@ impl Writer<'_> {
     /// A group's prompts, numbered from `group`, under one condition.
     fn wave(&mut self, group: u32, condition: Condition, pass: u32) -> Wave {
         let mut requests = Vec::new();
+        let mut refused = match condition {
+            Condition::CachedBatch => self.answers.bad_requests(),
+            _ => 0,
+        };
         for place in 0..self.answers.prompts {
-            if condition == Condition::CachedBatch && self.has(Condition::Refused) {
-                requests.push(self.refused(pass, place));
+            // As many before each prompt as before any other.
+            let left = refused.div_ceil(self.answers.prompts - place);
+            for _ in 0..left {
+                refused -= 1;
+                requests.push(self.refused(pass, refused));
             }
             requests.push(match condition {
                 Condition::Ended => self.question(pass, place),
@@ -231,14 +238,12 @@ impl Writer<'_> {
     }
 
     /// A bad request. Where it is accepted, its client leaves as the answer begins.
-    fn refused(&mut self, pass: u32, place: u32) -> Planned {
+    fn refused(&mut self, pass: u32, number: u32) -> Planned {
         let condition = Condition::Refused;
-        let number = (pass * self.answers.prompts + place) as usize;
-        // The prompt that is too long, where there is one, and then the others.
-        let longest = usize::from(self.answers.beyond_tokens.is_some());
-        let turn = number % (BAD.len() + longest);
-        let too_long = self.answers.beyond_tokens.filter(|_| turn < longest);
-        let bad = &BAD[turn.saturating_sub(longest)];
+        // The prompt that is too long, where there is one, and then the others, all of them twice.
+        let turn = (number % (self.answers.bad_requests() / 2)) as usize;
+        let too_long = self.answers.beyond_tokens.filter(|_| turn == BAD.len());
+        let bad = &BAD[turn % BAD.len()];
         let name = too_long.map_or_else(|| bad.name(), |n| format!("a prompt of {n} tokens"));
         let label = Label {
             case: Some(name),
@@ -290,7 +295,7 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+    use std::collections::BTreeMap;
     use verdict::plan::{Logprobs, WorkloadKind};
 
     /// The workload with these conditions, and its waves.
@@ -332,14 +337,19 @@ mod tests {
     }
 
     #[test]
-    fn each_bad_request_is_sent() {
+    fn each_bad_request_is_sent_twice_a_pass() {
         for beyond in [None, Some(99)] {
-            let (_, waves) = with(8, &[Condition::Refused], beyond);
+            let (answers, waves) = with(5, &[Condition::Refused], beyond);
             let planned = waves.iter().flat_map(|wave| &wave.requests);
             let refused = planned.filter(|planned| planned.expect.refused);
-            let names: BTreeSet<_> = refused.map(|planned| &planned.label.case).collect();
+            let mut names: BTreeMap<_, u32> = BTreeMap::new();
+            for planned in refused {
+                *names.entry(&planned.label.case).or_default() += 1;
+            }
             let all = BAD.len() + usize::from(beyond.is_some());
             assert_eq!(names.len(), all, "{names:?}");
+            let twice = 2 * answers.passes;
+            assert!(names.values().all(|sent| *sent == twice), "{names:?}");
         }
     }
 }

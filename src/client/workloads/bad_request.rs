@@ -5,6 +5,7 @@
 use crate::Endpoint;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use verdict::plan::BAD_REQUESTS;
 
 /// A fault of a request.
 pub enum Bad {
@@ -15,7 +16,7 @@ pub enum Bad {
 }
 
 /// None of them asks for more than a few tokens: an engine may accept it, and go on when its client has left.
-pub const BAD: [Bad; 8] = [
+pub const BAD: [Bad; BAD_REQUESTS as usize] = [
     Bad::Body(
         "a body that is cut off",
         r#"{"model": "m", "prompt": "a", "max_tokens": "#,

@@ -132,15 +132,18 @@ fn copied(compiled: Option<&(String, Option<&'static str>)>) -> String {
         ),
     };
     // The file's name comes last: it may hold the name of a place.
-    COPY.replace("THEN", &then)
-        .replace("WITHOUT", &without)
-        .replace("WHY", &why)
+    COPY.replace("{{then}}", &then)
+        .replace("{{without}}", &without)
+        .replace("{{why}}", &why)
 }
 
-/// The option of tar that leaves a compiled program out, with the folder that it was compiled in: CMake refuses another's cache.
+/// The option of tar that leaves a compiled program out; in a folder that is named as one of builds, all of it, since CMake
+/// refuses another's cache.
 fn left_out(program: &str) -> String {
     let folder = program.split('/').next().unwrap_or(program);
-    format!(" --exclude='./{}'", shell_escaped(folder))
+    let is_of_builds = folder.contains("build") || folder == "out";
+    let left = if is_of_builds { folder } else { program };
+    format!(" --exclude='./{}'", shell_escaped(left))
 }
 
 /// As it stands between single quotes of a shell, within a basic string of TOML.
@@ -173,11 +176,11 @@ timeout = "30 min"
 "#;
 
 const COPY: &str = r#"
-# How the engine is built from its tree, for base and head alike: without it nothing can be compared.WHY
+# How the engine is built from its tree, for base and head alike: without it nothing can be compared.{{why}}
 [engine.build]
 command = [
     "sh", "-ec",
-    "mkdir -p '{target}/engine' && tar -cf '{target}/engine.tar' --exclude=./.git --exclude=./.gate --exclude=./targetWITHOUT . && tar -xf '{target}/engine.tar' -C '{target}/engine'THEN",
+    "mkdir -p '{target}/engine' && tar -cf '{target}/engine.tar' --exclude=./.git --exclude=./.gate --exclude=./target{{without}} . && tar -xf '{target}/engine.tar' -C '{target}/engine'{{then}}",
 ]
 artifact = "{target}/engine"
 timeout = "30 min"
@@ -262,6 +265,11 @@ mod tests {
             "{made}"
         );
         assert!(!made.contains("FILL IN") && of(None).contains("FILL IN"));
+        // Beside scripts the program alone is left out.
+        for (program, left) in [("build-x/bin/serve", "build-x"), ("bin/serve", "bin/serve")] {
+            let left = format!(" --exclude='./{left}'");
+            assert_eq!(left_out(program), left);
+        }
         for text in [made, of(None)] {
             assert!(text.parse::<toml::Table>().is_ok(), "{text}");
         }

@@ -11,7 +11,7 @@ use crate::stats::Degenerate;
 pub struct Assessment {
     pub figures: Figures,
     pub finding: Finding,
-    /// Why it does not pass, whatever the test says.
+    /// Why it does not pass, where the test says that it does.
     pub doubt: Option<Reason>,
     /// Why it does not fail, whatever the test says.
     pub doubt_of_failure: Option<Reason>,
@@ -64,6 +64,15 @@ impl Assessment {
             finding,
             doubt: None,
             doubt_of_failure: None,
+        }
+    }
+
+    /// True unless the check cannot pass, whatever other checks show: by its own p or without a test.
+    pub fn may_pass(&self, beta: f64) -> bool {
+        match &self.finding {
+            Finding::Settled { verdict, .. } => *verdict == Verdict::Pass,
+            Finding::Tested(_) => self.figures.p_pass.is_some_and(|p| p <= beta),
+            Finding::Waiting { .. } | Finding::Never { .. } => false,
         }
     }
 

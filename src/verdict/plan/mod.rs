@@ -19,7 +19,7 @@ pub use gates::compatibility::{MIN_SAMPLES, lack};
 pub use gates::goldens::read as read_goldens;
 pub use gates::trace::{TraceLine, TurnLine, conversations, entries as trace_entries};
 pub use model::{
-    Answers, Arrivals, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
+    Answers, Arrivals, BAD_REQUESTS, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
     CalibrationConfig, Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries,
     FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Logprobs, Matrix, Mixed,
     Named, Part, Plan, Plausible, PromptBlocks, RequestBounds, Rule, SandboxSetting, Session,

@@ -64,8 +64,11 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
 
 /// Status of a request that the engine may refuse. An error within a stream counts as 400, a dropped connection as 0.
 fn status(expect: &Expect, exchange: &Exchange, has_error: bool) -> Option<u16> {
-    let dropped = (expect.refused && exchange.is_dropped()).then_some(0);
-    match exchange.status.or(dropped)? {
+    let begun = exchange.status.filter(|status| *status != 200);
+    if expect.refused && exchange.is_dropped() && begun.is_none() {
+        return Some(0);
+    }
+    match exchange.status? {
         200 if expect.refused && has_error => Some(400),
         status if expect.refused => Some(status),
         status => (expect.may_refuse && (400..500).contains(&status)).then_some(status),

@@ -24,8 +24,11 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
         ..
     } = *seen.expect;
     match seen.exchange.status {
-        // What breaks behind a refusal was not asked for.
-        Some(400..500) if refused || may_refuse => return None,
+        // What breaks behind a refusal was not asked for, unless it keeps its client waiting.
+        Some(400..500) if refused || may_refuse => {
+            let is_silent = matches!(seen.exchange.ending, Ending::Silent(_));
+            return seen.transport().filter(|_| is_silent);
+        }
         // Nor does a server that drops the connection of a bad request do more harm than one that refuses it.
         _ if refused && seen.exchange.is_dropped() => return None,
         Some(_) if refused => return seen.transport(),

@@ -144,6 +144,9 @@ fn breaks_protocol(view: &View<'_, '_>) -> Option<Finding> {
             _ => false,
         })
     };
+    if head.untrusted.len() < LEAST_BROKEN {
+        return None;
+    }
     let mut voids = head.untrusted.clone();
     let sent: usize = head.kept.iter().map(|reading| reading.sent).sum();
     if !are_most(voids.len(), sent) {

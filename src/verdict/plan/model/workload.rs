@@ -261,16 +261,29 @@ pub struct Answers {
     pub logprobs: Logprobs,
 }
 
+/// Bad requests besides a prompt that is too long.
+pub const BAD_REQUESTS: u32 = 8;
+
 impl Answers {
+    /// Bad requests of a pass: each is sent twice, since one may fail by chance.
+    pub fn bad_requests(&self) -> u32 {
+        let kinds = BAD_REQUESTS + u32::from(self.beyond_tokens.is_some());
+        match self.conditions.contains(&Condition::Refused) {
+            true => 2 * kinds,
+            false => 0,
+        }
+    }
+
     fn requests(&self) -> u64 {
         let has = |condition| self.conditions.contains(&condition);
         let of = |condition| u64::from(has(condition));
         let (sampled, stopped) = (of(Condition::Sampled), of(Condition::Stopped));
-        let (ended, refused) = (of(Condition::Ended), of(Condition::Refused));
+        let ended = of(Condition::Ended);
         let prompts = u64::from(self.prompts);
         // Eight answers a prompt, and two prompts to be prefilled beside it. Of the left ones every second comes again.
-        let a_pass = prompts * (10 + sampled + stopped + ended + refused)
-            + of(Condition::Left) * (prompts / 2);
+        let a_pass = prompts * (10 + sampled + stopped + ended)
+            + of(Condition::Left) * (prompts / 2)
+            + u64::from(self.bad_requests());
         a_pass * u64::from(self.passes)
     }
 }

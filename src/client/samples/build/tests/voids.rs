@@ -207,6 +207,8 @@ fn a_bad_request_that_is_refused_is_no_fault() {
             (None, Some(500)),
         ),
         (bad, with(Some(413), "", cut()), (None, Some(413))),
+        (bad, with(Some(200), A, cut()), (None, Some(0))),
+        (bad, with(Some(400), "", silent()), (timeout, Some(400))),
         (bad, with(None, "", cut()), (None, Some(0))),
         (bad, with(Some(200), A, Ending::Left), (None, Some(200))),
         (
@@ -221,6 +223,11 @@ fn a_bad_request_that_is_refused_is_no_fault() {
             optional,
             with(Some(404), error, Ending::Whole),
             (None, Some(404)),
+        ),
+        (
+            optional,
+            with(Some(404), "", silent()),
+            (timeout, Some(404)),
         ),
         (
             optional,

@@ -3,6 +3,7 @@
 //! Main functions: [`compare`], [`refusal`].
 
 use super::{ends_otherwise, is_same};
+use crate::metrics::correctness::near_tie::quoted;
 use crate::record::Sample;
 
 /// Statuses of a server that is busy, whatever it is asked.
@@ -29,7 +30,8 @@ pub fn compare(sample: &Sample, base: &Sample) -> Ended {
     let beside = || {
         let reasons = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
         let [own_reason, right_reason] = reasons;
-        format!("{own:?} ({own_reason}) instead of {right:?} ({right_reason}) in base")
+        let [own, right] = [sample, base].map(|of| quoted(of, 0));
+        format!("{own} ({own_reason}) instead of {right} ({right_reason}) in base")
     };
     if is_same(sample, base) && ended(sample) == ended(base) {
         return match ends_otherwise(sample, base) {
@@ -42,7 +44,7 @@ pub fn compare(sample: &Sample, base: &Sample) -> Ended {
     if has_text && ended(base) && own.starts_with(right) {
         return Ended::GoesOn(beside());
     }
-    match has_text && ended(sample) && right.starts_with(own) {
+    match !right.is_empty() && ended(sample) && right.starts_with(own) {
         true => Ended::Early(beside()),
         false => Ended::Differs,
     }

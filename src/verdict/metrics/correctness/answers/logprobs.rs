@@ -15,7 +15,8 @@ const PROMPTS: usize = 5;
 const FACTOR: f64 = 3.0;
 /// … and this share of what makes a near-tie: a logit that is rounded otherwise.
 const SHARE: f64 = 0.1;
-/// Servers list a token without probability as -9999 or so. No log-probability is as great.
+/// Servers list a token without probability as -9999 or so. No log-probability is as great: so far is head's from base's
+/// where it alone has none.
 const FARTHEST: f64 = 100.0;
 
 /// Mean distance of two answers' log-probabilities over the tokens that they begin with alike, in nats; the median over
@@ -45,7 +46,8 @@ pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
         if let Some(nats) = distance(head, sample) {
             of_head.entry(prompt()).or_default().push(nats);
         }
-        let own = base.alone(sample).and_then(|alone| distance(alone, sample));
+        let alone = base.alone(sample);
+        let own = alone.and_then(|alone| distance(sample, alone));
         if let Some(nats) = own {
             of_base.entry(prompt()).or_default().push(nats);
         }
@@ -65,13 +67,15 @@ pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
     })
 }
 
-/// Mean distance over the tokens that both begin with; `None` where none of them has a log-probability in both.
-fn distance(a: &Sample, b: &Sample) -> Option<f64> {
-    let alike = a.logprobs.iter().zip(&b.logprobs);
-    let alike = alike.take_while(|(a, b)| a.token == b.token);
-    let distances = alike.filter_map(|(a, b)| {
-        let (a, b) = a.logprob.zip(b.logprob)?;
-        (a.abs() < FARTHEST && b.abs() < FARTHEST).then(|| (a - b).abs())
+/// Mean distance of `sample` over the tokens that both begin with; `None` where none of them has a log-probability in `from`.
+fn distance(sample: &Sample, from: &Sample) -> Option<f64> {
+    let alike = sample.logprobs.iter().zip(&from.logprobs);
+    let alike = alike.take_while(|(own, from)| own.token == from.token);
+    let usable = |nats: &f64| nats.abs() < FARTHEST;
+    let distances = alike.filter_map(|(own, from)| {
+        let from = from.logprob.filter(usable)?;
+        let own = own.logprob.filter(usable);
+        Some(own.map_or(FARTHEST, |own| (own - from).abs()))
     });
     mean(&distances.collect::<Vec<f64>>())
 }

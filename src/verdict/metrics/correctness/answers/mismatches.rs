@@ -28,6 +28,9 @@ const QUARTER: f64 = 0.25;
 const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
                               know `top_p`";
 
+const NO_CHATS: &str =
+    "so ends of chat answers are not compared: if its model has no chats, shorten `conditions`";
+
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
 
@@ -43,7 +46,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
     let of_base: BTreeSet<_> = base.untied_prompts();
     head.weigh_untied(of_base.len());
-    base.weigh_untied(LEAST_OTHER);
+    base.weigh_untied(of_base.len());
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
     let pairs = requests.beside_base(&requests.all);
@@ -72,7 +75,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let beside_base: Vec<&Difference<'_>> = head.from_base.iter().filter(|d| !varies(d)).collect();
 
     let mut wrong: Vec<&Told> = head.wrong.iter().collect();
-    let mut open: Vec<&Told> = head.accepted.iter().chain(&head.unsure).collect();
+    let mut open: Vec<&Told> = head.unsure.iter().collect();
     let (n, n_base) = (prompts(&own), prompts(&of_base));
     let has_base = base.answers > 0;
     if has_base && stats::mcnemar_p_worse(n, n_base) <= SURE {
@@ -98,6 +101,10 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     }
     if head.never_ends {
         measure.remarks.push(NEVER_ENDS.to_owned());
+    }
+    if let Some(status) = head.no_chats {
+        let text = format!("base refuses chats (status {status}), {NO_CHATS}");
+        measure.remarks.push(text);
     }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let quoted = all.iter().take(QUOTED);
@@ -143,7 +150,7 @@ struct Compared<'a> {
     from_base: Vec<Difference<'a>>,
     /// Those that the lists show to be no near-ties, and whether they are differences from the answer alone.
     untied: Vec<(Difference<'a>, bool)>,
-    /// Those of them that may be no fault of head, since base has one or two.
+    /// What may be meant, chance, or what base has too, once or twice.
     unsure: Vec<Told>,
     /// Prompts that base answered too.
     in_base: BTreeSet<Prompt<'a>>,
@@ -151,10 +158,10 @@ struct Compared<'a> {
     repeated: BTreeSet<Prompt<'a>>,
     /// Sampled answers that were compared.
     sampled: usize,
-    /// Bad requests that head answers and base refuses: it may be meant.
-    accepted: Vec<Told>,
     /// Chat answers were compared, and none of base's ended by itself.
     never_ends: bool,
+    /// Base's status for a chat, if it refuses all.
+    no_chats: Option<u16>,
 }
 
 impl<'a> Compared<'a> {
@@ -202,6 +209,7 @@ impl<'a> Compared<'a> {
         let sure = self
             .wrong
             .iter()
+            .chain(&self.unsure)
             .filter(|told| told.condition == Some(Condition::Sampled));
         (of_sampler + sure.count()) as f64 <= QUARTER * self.sampled as f64
     }
@@ -276,9 +284,12 @@ impl<'a> Compared<'a> {
     fn ended(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
         let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
-        // Base may have no chat route.
-        let pairs = pairs.filter(|(head, base)| is_answer(head) && base.status.is_none());
-        for (sample, of_base) in pairs {
+        for (sample, of_base) in pairs.filter(|(head, _)| is_answer(head)) {
+            // Base may have no chat route.
+            if of_base.status.is_some() {
+                self.no_chats = of_base.status;
+                continue;
+            }
             let (situation, prompt) = (situation(sample), Prompt::of(sample));
             self.count(&situation);
             compared.insert(prompt);
@@ -313,21 +324,26 @@ impl<'a> Compared<'a> {
             let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
             prompts.len() >= LEAST_OTHER && 2 * prompts.len() > of
         };
+        // Few others are what rounding makes of near-ties.
+        if !are_most(&others, compared.len()) {
+            others.clear();
+        }
         for (differences, of) in [(lost, ending.len()), (early, compared.len())] {
-            match are_most(&differences, of) {
+            match !self.never_ends && are_most(&differences, of) {
                 true => self.wrong.extend(differences.into_iter().map(|d| d.told)),
-                false => self.from_base.extend(differences),
+                false => others.extend(differences),
             }
         }
-        // Few others are what rounding makes of near-ties.
-        if are_most(&others, compared.len()) {
+        if !others.is_empty() {
             self.in_base.extend(compared);
             self.from_base.extend(others);
         }
     }
 
-    /// Takes the requests that should be refused: head's status beside base's.
+    /// Takes the requests that should be refused: head's status beside base's. One failure may be chance, such as a full queue's;
+    /// if all requests of a kind fail, and two or more, it is none.
     fn refused(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
+        let mut kinds: BTreeMap<Option<&str>, (usize, Vec<Told>)> = BTreeMap::new();
         for (sample, of_base) in pairs.filter(|(head, _)| head.void.is_none()) {
             let told = |text| Told {
                 text: format!(
@@ -337,10 +353,18 @@ impl<'a> Compared<'a> {
                 situation: situation(sample),
                 condition: None,
             };
+            let (sent, failing) = kinds.entry(sample.case.as_deref()).or_default();
+            *sent += 1;
             match ended::refusal(sample, of_base) {
                 Refusal::Same => {}
-                Refusal::Fails(text) => self.wrong.push(told(text)),
-                Refusal::Accepts(text) => self.accepted.push(told(text)),
+                Refusal::Fails(text) => failing.push(told(text)),
+                Refusal::Accepts(text) => self.unsure.push(told(text)),
+            }
+        }
+        for (sent, failing) in kinds.into_values() {
+            match failing.len() >= 2 && failing.len() == sent {
+                true => self.wrong.extend(failing),
+                false => self.unsure.extend(failing),
             }
         }
     }
@@ -472,6 +496,9 @@ impl<'a> Compared<'a> {
         };
         let leads = |nats| lists_as_near(other, sample, at, nats);
         match is_tie {
+            Some(true) if is_token && !answers.base_may_part(sample, at, near_tie) => {
+                self.unsure.push(difference.told);
+            }
             Some(true) => {}
             Some(false) if is_sampled && is_token && near_tie.is_some_and(leads) => {}
             Some(false) => self.untied.push((difference, whose == "alone")),

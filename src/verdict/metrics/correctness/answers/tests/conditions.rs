@@ -1,6 +1,6 @@
 //! Answers of the sampler, up to a stop string, and after a client left.
 
-use super::{NATS, answer, counts, of, pairs, scored};
+use super::{NATS, answer, counts, of, of_launch, pairs, scored};
 use crate::metrics::testing::launch;
 use crate::record::{Condition, Phase, Sample};
 
@@ -224,6 +224,23 @@ fn chat_answers_end_where_base_ends_them() {
     let short = ["1", "P", "y", "T"].map(stop);
     let changed = [0, 1, 2, 3].map(|at| (at, short[at]));
     assert_eq!(with(&changed), (4.0, 4.0));
+    // With nothing at all: few may be near-ties.
+    let nothing = [0, 1, 2, 3].map(|at| (at, stop("")));
+    assert_eq!(with(&nothing), (4.0, 4.0));
+    assert_eq!(with(&nothing[..1]), (1.0, 0.0));
+    // No answer of base ends: whether one should is not known.
+    let endless = || chats([("a b c", "length"); 6]);
+    let short = chats([("a b", "stop"); 6]);
+    assert_eq!(counts(short, Some(endless())), (6.0, 0.0));
+}
+
+#[test]
+fn a_long_chat_answer_is_quoted_in_part() {
+    let long = "word ".repeat(200);
+    let of = |text: &str| launch(0, chats([(text, "stop"); 6]));
+    let base = launch(1, chats([("word", "stop"); 6]));
+    let measure = of_launch(&of(&long), &base);
+    assert!(measure.remarks[0].len() < 200, "{}", measure.remarks[0]);
 }
 
 #[test]
@@ -246,33 +263,42 @@ fn a_chat_route_that_is_lost_is_wrong_and_one_that_base_lacks_is_not() {
     assert_eq!(counts(without_route(), Some(with_route())), (6.0, 6.0));
     assert_eq!(counts(without_route(), Some(without_route())), (0.0, 0.0));
     assert_eq!(counts(with_route(), Some(without_route())), (0.0, 0.0));
+    let measure = of_launch(&launch(0, with_route()), &launch(1, without_route()));
+    assert!(
+        measure.remarks[0].contains("base refuses chats (status 404)"),
+        "{:?}",
+        measure.remarks
+    );
 }
 
 #[test]
 fn what_base_refuses_head_refuses() {
-    let refused = |status: u16| {
-        let mut bad = answer(9, "n = -1", Condition::Refused, "");
-        bad.phase = Phase::Warmup;
-        bad.status = Some(status);
+    let twice = |statuses: [u16; 2]| {
+        let bad = (8..).zip(statuses).map(|(index, status)| Sample {
+            phase: Phase::Warmup,
+            status: Some(status),
+            ..answer(index, "n = -1", Condition::Refused, "")
+        });
         let mut samples = pairs(&[("one two", "one two")]);
-        samples.push(bad);
+        samples.extend(bad);
         samples
     };
+    let refused = |status| twice([status, status]);
     for (base, head, found) in [
         (400, 400, (0.0, 0.0)),
         (400, 422, (0.0, 0.0)),
         // It may be meant.
-        (400, 200, (1.0, 0.0)),
-        (400, 500, (1.0, 1.0)),
-        (200, 500, (1.0, 1.0)),
+        (400, 200, (2.0, 0.0)),
+        (400, 500, (2.0, 2.0)),
+        (200, 503, (2.0, 2.0)),
         // Main accepts it, or fails at it too.
         (200, 400, (0.0, 0.0)),
         (200, 200, (0.0, 0.0)),
         (500, 500, (0.0, 0.0)),
         (500, 400, (0.0, 0.0)),
         // The connection is dropped.
-        (400, 0, (1.0, 1.0)),
-        (200, 0, (1.0, 1.0)),
+        (400, 0, (2.0, 2.0)),
+        (200, 0, (2.0, 2.0)),
         (0, 0, (0.0, 0.0)),
         (500, 0, (0.0, 0.0)),
         (0, 400, (0.0, 0.0)),
@@ -281,5 +307,10 @@ fn what_base_refuses_head_refuses() {
     ] {
         let counted = counts(refused(head), Some(refused(base)));
         assert_eq!(counted, found, "{base} {head}");
+    }
+    // One of two may be chance.
+    for status in [0, 503] {
+        let head = twice([400, status]);
+        assert_eq!(counts(head, Some(refused(400))), (1.0, 0.0), "{status}");
     }
 }

@@ -49,12 +49,43 @@ fn moved_log_probabilities_are_seen_beside_how_far_base_moves_by_itself() {
     // Of few prompts nothing is said.
     let few = |less| listed(less, less)[..8].to_vec();
     assert_eq!(moved_from(few(0.0), few(0.02)), None);
-    // A token without probability is listed as -9999.
-    let mut never = listed(0.0, 0.0);
-    for sample in &mut never {
-        sample.logprobs[1].logprob = Some(-9_999.0);
+    // A token without probability is listed as -9999, or without one: in base nothing can be told.
+    for none in [Some(-9_999.0), None] {
+        let without = || {
+            let mut samples = listed(0.0, 0.0);
+            samples
+                .iter_mut()
+                .for_each(|s| s.logprobs[1].logprob = none);
+            samples
+        };
+        assert_eq!(moved_from(without(), listed(0.0, 0.0)), None);
+        assert_eq!(moved_from(without(), without()), None);
+        let found = moved_from(listed(0.0, 0.0), without()).unwrap();
+        assert!((found.head_nats - 25.0).abs() < 1e-9, "{found:?}");
     }
-    assert_eq!(moved_from(listed(0.0, 0.0), never), None);
+}
+
+#[test]
+fn a_near_tie_that_base_does_not_see_at_that_place_excuses_nothing() {
+    let of_two = |second: (&str, f64), gap: f64| {
+        let one = |index, condition, (last, gap)| {
+            let sample = answer(index, "p0", condition, "");
+            scored(sample, &[("a ", 3.0), (last, gap)])
+        };
+        vec![
+            one(0, Condition::Alone, ("b", gap)),
+            one(1, Condition::Batch, second),
+        ]
+    };
+    let count = |gap_of_base: f64| {
+        let near = NATS / 2.0;
+        let head = launch(0, of_two(("a", near), near));
+        let base = launch(1, of_two(("b", gap_of_base), gap_of_base));
+        let measure = of(Some(NATS), &head, Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(count(NATS / 2.0), (0.0, 0.0));
+    assert_eq!(count(3.0), (1.0, 0.0));
 }
 
 #[test]
@@ -92,4 +123,10 @@ fn differences_beyond_near_ties_are_weighed_where_base_has_them_too() {
     assert_eq!(counts(&[4, 6, 8, 10], &[5, 7, 9]), (4.0, 0.0));
     let (all, sure) = counts(&(3..27).collect::<Vec<_>>(), &[0, 1, 2]);
     assert_eq!((all, sure), (24.0, 24.0));
+    // Base's one excuses none of head's without a list.
+    let mut unlisted = answers(&[4]);
+    unlisted[9].logprobs.clear();
+    let base = launch(1, answers(&[5]));
+    let measure = of(Some(NATS), &launch(0, unlisted), Some(&base)).unwrap();
+    assert_eq!(measure.value.to_bits(), 2_f64.to_bits());
 }

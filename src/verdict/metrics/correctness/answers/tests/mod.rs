@@ -66,6 +66,10 @@ fn of(
     measure_among(&requests, &check)
 }
 
+fn of_launch(head: &Launch, base: &Launch) -> LaunchMeasure {
+    of(None, head, Some(base)).unwrap()
+}
+
 /// All that differ, and those of them that are wrong for sure.
 fn counts(head: Vec<Sample>, base: Option<Vec<Sample>>) -> (f64, f64) {
     let base = base.map(|samples| launch(1, samples));
