@@ -185,6 +185,7 @@ fn chat(endpoint: &Endpoint) -> Ask {
         messages: &messages,
         length: Length::at_most(1),
         mode: Mode::WHOLE,
+        logprobs: None,
     };
     Ask {
         limit: MAX_ANSWER,

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod exchange;
+pub mod fields;
 pub mod logprobs;
 pub mod observed;
 pub mod sanitize;

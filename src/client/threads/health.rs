@@ -134,6 +134,7 @@ mod tests {
             },
             finish_reason: None,
             status: None,
+            fields: Default::default(),
             timings: None,
             text: None,
             text_sha256: String::new(),

@@ -10,9 +10,10 @@
 //!
 //! A workload may add conditions:
 //!
-//! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token;
+//! - sampled: the known prompts once more, in a batch, from the sampler, which is left one token; and twice more, drawn at
+//!   temperature 1 with one seed;
 //! - stopped: the known prompts once more, each up to the first of some strings;
-//! - ended: questions over the chat route, which the model ends by itself;
+//! - ended: questions over the chat route, whole and then streamed, which the model ends by itself, and as plain text;
 //! - refused: between the known prompts of a batch, requests that an engine should refuse;
 //! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts most while
 //!   the prompt is computed, and they are then answered alone, from what the cache kept of them.
@@ -21,7 +22,7 @@
 
 use super::bad_request::BAD;
 use super::prompt::SentPrompt;
-use super::request::Message;
+use super::questions::QUESTIONS;
 use super::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::{Output, chat, prompted};
 use crate::socket::connection::Ask;
@@ -48,6 +49,9 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
         left: Vec::new(),
     };
     let mut waves = Vec::new();
+    if writer.has(Condition::Ended) {
+        waves.push(writer.questions());
+    }
     for pass in 0..answers.passes {
         let first = 3 * pass * answers.prompts;
         let [known, batched, prefilled] = [0, 1, 2].map(|group| first + group * answers.prompts);
@@ -58,8 +62,9 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
                     Condition::Alone,
                     Condition::Cached,
                     Condition::Stopped,
-                    Condition::Ended,
                     Condition::Sampled,
+                    Condition::Drawn,
+                    Condition::Drawn,
                     Condition::CachedBatch,
                     Condition::CachedPrefill,
                 ][..],
@@ -68,11 +73,12 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
             (prefilled, &[Condition::Prefill, Condition::Alone]),
         ] {
             let wanted = |condition: &&Condition| {
-                let is_added = matches!(
-                    condition,
-                    Condition::Stopped | Condition::Ended | Condition::Sampled
-                );
-                !is_added || answers.conditions.contains(condition)
+                let asked = match condition {
+                    Condition::Drawn => Condition::Sampled,
+                    Condition::Sampled | Condition::Stopped => **condition,
+                    _ => return true,
+                };
+                answers.conditions.contains(&asked)
             };
             for condition in conditions.iter().filter(wanted) {
                 waves.push(writer.wave(group, *condition, pass));
@@ -81,18 +87,6 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
     }
     waves
 }
-
-/// Questions with short answers.
-const QUESTIONS: [&str; 8] = [
-    "What is 7 plus 5? Answer with the number alone.",
-    "What is the capital of France? Answer with one word.",
-    "Say yes, and nothing else.",
-    "Which day follows Monday? Answer with one word.",
-    "Repeat this word: seven",
-    "What colour is snow? Answer with one word.",
-    "Count from one to five, in words.",
-    "What is the opposite of hot? Answer with one word.",
-];
 
 /// A client leaves as the answer begins.
 const AT_ANSWER: Duration = Duration::from_secs(3_600);
@@ -131,10 +125,7 @@ impl Writer<'_> {
                 refused -= 1;
                 requests.push(self.refused(pass, refused));
             }
-            requests.push(match condition {
-                Condition::Ended => self.question(pass, place),
-                _ => self.prompt(group + place, condition, pass, place),
-            });
+            requests.push(self.prompt(group + place, condition, pass, place));
             if matches!(condition, Condition::Prefill | Condition::CachedPrefill) {
                 requests.push(self.beside(condition, pass, place));
             }
@@ -144,7 +135,7 @@ impl Writer<'_> {
             requests.extend(left.map(|number| self.again(number, pass)));
         }
         let slots = match condition {
-            Condition::Alone | Condition::Cached | Condition::Stopped | Condition::Ended => 1,
+            Condition::Alone | Condition::Cached | Condition::Stopped => 1,
             _ => self.answers.batch,
         };
         Wave::new(requests, Pace::Slots(slots))
@@ -218,23 +209,43 @@ impl Writer<'_> {
         prompted(self.endpoint, said, label, output)
     }
 
-    /// A question over the chat route. Its answer may have as many tokens as a model needs that thinks first.
-    fn question(&mut self, pass: u32, place: u32) -> Planned {
+    /// Each question over the chat route, whole and then streamed, and its text alone. In a chat an answer may have as many
+    /// tokens as a model needs that thinks first.
+    fn questions(&mut self) -> Wave {
         const TOKENS: u32 = 64;
-        let number = (pass * self.answers.prompts + place) as usize % QUESTIONS.len();
-        let (condition, index) = (Condition::Ended, self.take());
+        let mut requests = Vec::new();
+        for (number, question) in QUESTIONS.iter().enumerate() {
+            let name = question.name(number);
+            for streamed in [false, true] {
+                let (label, output) = self.ended(name.clone(), TOKENS, streamed);
+                let messages = question.messages();
+                requests.push(chat(self.endpoint, &messages, label, output));
+            }
+            let is_odd = !number.is_multiple_of(2);
+            let (label, output) = self.ended(format!("text {number}"), TOKENS / 2, is_odd);
+            let said = SentPrompt::Text {
+                text: question.text.to_owned(),
+                unfit: None,
+            };
+            requests.push(prompted(self.endpoint, said, label, output));
+        }
+        Wave::new(requests, Pace::Slots(1))
+    }
+
+    fn ended(&mut self, case: String, tokens: u32, streamed: bool) -> (Label, Output) {
+        let condition = Condition::Ended;
         let label = Label {
-            case: Some(format!("q{number}")),
-            setting: Some(Setting::Answer { condition, pass }),
-            ..Label::of(index, Phase::Measured)
+            case: Some(case),
+            setting: Some(Setting::Answer { condition, pass: 0 }),
+            ..Label::of(self.take(), Phase::Measured)
         };
         let output = Output {
-            streamed: !place.is_multiple_of(2),
+            streamed,
+            logprobs: self.answers.logprobs.top_k,
             condition: Some(condition),
-            ..Output::whole(TOKENS)
+            ..Output::whole(tokens)
         };
-        let text = QUESTIONS[number];
-        chat(self.endpoint, &[Message::of_user(text)], label, output)
+        (label, output)
     }
 
     /// A bad request. Where it is accepted, its client leaves as the answer begins.

@@ -10,6 +10,7 @@ pub mod conversation;
 pub mod matrix;
 pub mod prompt;
 pub mod prompt_seed;
+mod questions;
 pub mod request;
 pub mod request_plan;
 pub mod splitmix;
@@ -18,7 +19,7 @@ pub mod talk;
 pub mod trace;
 
 use self::prompt::SentPrompt;
-use self::request::{Chat, Completion, Extras, Length, Message, Mode, Prompt, body};
+use self::request::{Chat, ChatLogprobs, Completion, Extras, Length, Message, Mode, Prompt, body};
 use self::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::socket::connection::Ask;
 use super::{Endpoint, PromptSeed};
@@ -182,7 +183,8 @@ pub fn prompted(endpoint: &Endpoint, said: SentPrompt, label: Label, output: Out
     }
 }
 
-/// A conversation that is to be answered, over the chat route; `output`'s log-probabilities are not asked for.
+/// A conversation that is to be answered, over the chat route. An engine may lack log-probabilities there: they are asked for,
+/// and not expected.
 pub fn chat(endpoint: &Endpoint, messages: &[Message], label: Label, output: Output) -> Planned {
     let (length, expect) = length_of(endpoint, output);
     let request = Chat {
@@ -190,6 +192,7 @@ pub fn chat(endpoint: &Endpoint, messages: &[Message], label: Label, output: Out
         messages,
         length,
         mode: mode(endpoint, output),
+        logprobs: output.logprobs.map(ChatLogprobs::of),
     };
     Planned {
         label,
@@ -208,6 +211,7 @@ fn mode(endpoint: &Endpoint, output: Output) -> Mode {
     };
     match output.condition {
         Some(Condition::Sampled) => mode.sampled(),
+        Some(Condition::Drawn) => mode.drawn(),
         Some(Condition::Stopped) => mode.stopped(),
         _ => mode,
     }
@@ -414,6 +418,7 @@ fn conversed(
         messages: &messages,
         length,
         mode: Mode::WHOLE,
+        logprobs: None,
     };
     Planned {
         label: case_label(case),

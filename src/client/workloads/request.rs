@@ -1,7 +1,7 @@
 //! The requests' JSON, as OpenAI's API defines it, with the two extensions that force a length.
 //!
 //! `ignore_eos` and `min_tokens` (vLLM, SGLang, llama.cpp and we know them) are sent only where the
-//! output's length is forced. Everything is greedy: temperature 0, or the one token that `top_p` leaves.
+//! output's length is forced. Nearly everything is greedy: temperature 0, or the one token that `top_p` leaves.
 //!
 //! Refuses to know: answers, sockets. Nothing here is shared with our server, so that a mistake on
 //! one side cannot hide on the other.
@@ -38,6 +38,24 @@ pub struct Chat<'a> {
     pub length: Length,
     #[serde(flatten)]
     pub mode: Mode,
+    /// Ask for each token's log-probability and those of this many best tokens.
+    #[serde(flatten)]
+    pub logprobs: Option<ChatLogprobs>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ChatLogprobs {
+    logprobs: bool,
+    top_logprobs: u32,
+}
+
+impl ChatLogprobs {
+    pub fn of(top_k: u32) -> Self {
+        Self {
+            logprobs: true,
+            top_logprobs: top_k,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -54,11 +72,15 @@ pub struct Message {
 }
 
 impl Message {
-    pub fn of_user(content: &str) -> Self {
+    pub fn of(role: &str, content: &str) -> Self {
         Self {
-            role: "user".into(),
+            role: role.into(),
             content: content.into(),
         }
+    }
+
+    pub fn of_user(content: &str) -> Self {
+        Self::of("user", content)
     }
 }
 
@@ -170,6 +192,15 @@ impl Mode {
         }
     }
 
+    /// The same, drawn from all tokens.
+    pub fn drawn(self) -> Self {
+        Self {
+            temperature: 1.0,
+            seed: Some(SEED),
+            ..self
+        }
+    }
+
     /// The same up to the first of [`STOPS`].
     pub fn stopped(self) -> Self {
         Self {
@@ -202,7 +233,8 @@ pub fn json(request: &impl Serialize) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::{
-        Chat, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, Value, body, json,
+        Chat, ChatLogprobs, Completion, Endpoint, Extras, Length, Message, Mode, Prompt, Value,
+        body, json,
     };
 
     fn text(bytes: &[u8]) -> &str {
@@ -249,6 +281,10 @@ mod tests {
             begin.to_owned() + r#"1.0,"top_p":0.000001,"seed":7,"stream":false}"#
         );
         assert_eq!(
+            of(Mode::WHOLE.drawn()),
+            begin.to_owned() + r#"1.0,"seed":7,"stream":false}"#
+        );
+        assert_eq!(
             of(Mode::WHOLE.stopped()),
             begin.to_owned() + r#"0.0,"stop":["e ","s ",", ","\n"],"stream":false}"#
         );
@@ -290,13 +326,21 @@ mod tests {
             messages: &messages,
             length: Length::at_most(8),
             mode: Mode::WHOLE,
+            logprobs: None,
         });
-        assert_eq!(
-            text(&body),
-            r#"{"model":"m","messages":[{"role":"user","content":"hi \"you\""}],"max_tokens":8,"#
-                .to_owned()
-                + r#""temperature":0.0,"stream":false}"#
-        );
+        let begin =
+            r#"{"model":"m","messages":[{"role":"user","content":"hi \"you\""}],"max_tokens":8,"#;
+        let end = r#""temperature":0.0,"stream":false"#;
+        assert_eq!(text(&body), format!("{begin}{end}}}"));
+        let body = json(&Chat {
+            model: "m",
+            messages: &messages,
+            length: Length::at_most(8),
+            mode: Mode::WHOLE,
+            logprobs: Some(ChatLogprobs::of(5)),
+        });
+        let with = r#","logprobs":true,"top_logprobs":5}"#;
+        assert_eq!(text(&body), format!("{begin}{end}{with}"));
     }
 
     #[test]

@@ -221,6 +221,7 @@ fn sample(request: &Request, index: u32, begin: f64) -> Sample {
         },
         finish_reason: None,
         status: None,
+        fields: Default::default(),
         timings: None,
         text: None,
         text_sha256: String::new(),

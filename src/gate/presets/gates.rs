@@ -19,6 +19,7 @@ const STREAM_PARITY: &str = include_str!("gates/stream-parity.toml");
 const SOAK: &str = include_str!("gates/soak.toml");
 const LONG_PROMPTS: &str = include_str!("gates/long-prompts.toml");
 const LONG_PROMPTS_WHOLE: &str = include_str!("gates/long-prompts-whole.toml");
+const LONG_ANSWERS: &str = include_str!("gates/long-answers.toml");
 const USERS: &str = include_str!("gates/users.toml");
 
 const WITH_LOGPROBS: &str = "\
@@ -74,6 +75,13 @@ impl Preset<'_> {
         self.name == "infergate"
     }
 
+    /// A long prompt: so many tokens, or fewer where the context has no room for it and an answer.
+    fn longest(self, tokens: u32) -> u32 {
+        let room = self.context.map_or(u32::MAX, |context| context / 4 * 3);
+        let shorter = [tokens, 512, 256].into_iter().filter(|it| *it <= tokens);
+        shorter.into_iter().find(|it| *it <= room).unwrap_or(160)
+    }
+
     fn says(self, line: &str) -> bool {
         self.engine.lines().any(|own| own == line)
     }
@@ -104,6 +112,7 @@ impl Preset<'_> {
             (streams, "cold-start", COLD_START.to_owned()),
             (true, "e2e", E2E.to_owned()),
             (streams, "latency", LATENCY.to_owned()),
+            (streams, "long-answers", LONG_ANSWERS.to_owned()),
             (true, "long-prompts", long_prompts.to_owned()),
             (true, "matrix", MATRIX.to_owned()),
             (
@@ -138,10 +147,17 @@ impl Preset<'_> {
             false => WITHOUT_LOGPROBS,
         };
         // llama-cpp-python's own default context is 2,048 tokens, and a word may be two.
-        let (modes, contexts, longest) = match streams {
-            true => ("[true, false]", "[128, 1024]", "1024"),
-            false => ("[false]", "[128, 512]", "512"),
+        let (modes, longest) = match streams {
+            true => ("[true, false]", 1024),
+            false => ("[false]", 512),
         };
+        let longest = self.longest(longest);
+        let contexts = format!("[128, {longest}]");
+        let beside = format!(
+            "{{ quick = {}, full = {} }}",
+            self.longest(512),
+            self.longest(1024)
+        );
         let small_cache = if self.name == "infergate" {
             SMALL_CACHE
         } else {
@@ -156,17 +172,24 @@ impl Preset<'_> {
             || "# beyond_tokens = 50000".to_owned(),
             |tokens| format!("beyond_tokens = {}", tokens + 1),
         );
+        // What a turn adds, at most: a template and a dozen words, of several tokens each where a vocabulary is small.
+        let turns = self
+            .context
+            .map_or(60, |tokens| (tokens / 160).clamp(4, 60));
+        let turns = format!("{{ quick = {}, full = {turns} }}", turns.min(24));
         let ended = if self.chats { "\"ended\", " } else { "" };
         gate.replace("{{near_tie}}", near_tie)
             .replace("{{ended}}", ended)
             .replace("{{beyond}}", &beyond)
+            .replace("{{turns}}", &turns)
             .replace("{{tail}}", tail)
             .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
             .replace("{{small_engine}}", self.small_engine().unwrap_or_default())
             .replace("{{modes}}", modes)
-            .replace("{{contexts}}", contexts)
-            .replace("{{longest}}", longest)
+            .replace("{{contexts}}", &contexts)
+            .replace("{{longest}}", &longest.to_string())
+            .replace("{{beside}}", &beside)
             .replace("{{streams}}", &streams.to_string())
     }
 
@@ -181,6 +204,7 @@ impl Preset<'_> {
         }
         let mut added = vec![
             "cold-start",
+            "long-answers",
             "long-prompts",
             "matrix",
             "prefill-drift",

@@ -299,6 +299,38 @@ mod tests {
     }
 
     #[test]
+    fn prompts_and_conversations_fit_into_the_context() {
+        let vllm = Preset::named("vllm").unwrap();
+        let text = |context, gate: &str| {
+            let files = vllm.with_context(context).files("m", true);
+            let path = format!("gates/{gate}.toml");
+            files
+                .into_iter()
+                .find(|file| file.path == path)
+                .unwrap()
+                .text
+        };
+        let says = |context, gate: &str, line: &str| {
+            let text = text(context, gate);
+            assert!(text.lines().any(|own| own == line), "{context:?}: {text}");
+        };
+        says(None, "prefill-drift", "turns = { quick = 24, full = 60 }");
+        says(
+            Some(4096),
+            "prefill-drift",
+            "turns = { quick = 24, full = 25 }",
+        );
+        says(Some(4096), "long-prompts", "prompt_tokens = 1024");
+        says(Some(1024), "long-prompts", "prompt_tokens = 512");
+        says(Some(512), "matrix", "contexts = [128, 256]");
+        says(
+            Some(1024),
+            "answers",
+            "beside_tokens = { quick = 512, full = 512 }",
+        );
+    }
+
+    #[test]
     fn an_engine_that_a_script_starts_is_shown_an_artifact() {
         for preset in ALL {
             for is_built in [true, false] {

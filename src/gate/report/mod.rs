@@ -69,8 +69,12 @@ fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
         ONE_BUILD => format!("no false alarm; {}", summary(verdict)),
         _ if verdict.verdict == Verdict::Pass => {
-            let unseen = not_run::slower_start(record, verdict);
-            let parts = [Some(summary(verdict)), unseen, not_run::not_run(verdict)];
+            let parts = [
+                Some(summary(verdict)),
+                not_run::slower_start(record, verdict),
+                not_run::greater_memory(record, verdict),
+                not_run::not_run(verdict),
+            ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
         }
         _ => summary(verdict),

@@ -1,4 +1,5 @@
-//! Gates of a project's profiles that a run left out: a pass says nothing about them. Also: a slower start that no check judged.
+//! Gates of a project's profiles that a run left out: a pass says nothing about them. Also: a slower start, or more memory, that
+//! no check judged.
 
 use super::numbers;
 use verdict::record::{Arm, Metric, RunRecord, RunVerdict};
@@ -9,6 +10,10 @@ const SLOWER: f64 = 1.25;
 const SLOWER_S: f64 = 0.25;
 /// Fewer launches of an arm may have been slow by chance.
 const LEAST_LAUNCHES: usize = 3;
+
+/// It mentions memory that is greater than base's by more than this factor and this many bytes.
+const GREATER: f64 = 1.25;
+const GREATER_BYTES: f64 = 64e6;
 
 /// `head starts in 2.07 s, base in 0.07 s, which no check of this run judges (gate check --gate cold-start)`.
 pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
@@ -38,6 +43,33 @@ pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> 
             "head starts in {}, base in {}, which no check of this run judges{command}",
             numbers::value(1e3 * head, unit),
             numbers::value(1e3 * base, unit)
+        )
+    })
+}
+
+/// `head's memory reaches 2048 MiB, base's 700 MiB, which no check of this run judges`: resident in a launch at most, the median
+/// over launches.
+pub fn greater_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    if checks.any(|check| check.metric == Metric::RssGrowth) {
+        return None;
+    }
+    let median = |arm| {
+        let launches = record.launches.iter().filter(|launch| launch.arm == arm);
+        let greatest = launches.filter_map(|launch| {
+            let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
+            readings.filter_map(|reading| reading.rss_bytes).max()
+        });
+        let greatest: Vec<f64> = greatest.map(|bytes| bytes as f64).collect();
+        stats::median(&greatest)
+    };
+    let (base, head) = (median(Arm::Base)?, median(Arm::Head)?);
+    let unit = Metric::KvBytes.unit();
+    (head > GREATER * base && head - base > GREATER_BYTES).then(|| {
+        format!(
+            "head's memory reaches {}, base's {}, which no check of this run judges",
+            numbers::value(head, unit),
+            numbers::value(base, unit)
         )
     })
 }

@@ -292,6 +292,7 @@ mod tests {
             tokens: TokenCounts::default(),
             finish_reason: None,
             status: None,
+            fields: Default::default(),
             timings: None,
             text: None,
             text_sha256: String::new(),

@@ -97,6 +97,7 @@ pub fn streamed(workload: &str, index: u32, ttft_ms: f64, tpot_ms: f64, tokens: 
         },
         finish_reason: Some("length".into()),
         status: None,
+        fields: Default::default(),
         timings: None,
         text: None,
         text_sha256: String::new(),

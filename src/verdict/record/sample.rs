@@ -1,6 +1,7 @@
 //! One request's raw record: stamps, counts, and what came back. Numbers are derived in `metrics/`.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One request as the client saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Sample {
     /// HTTP status of a request that may be refused; 0: the connection was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// The answer's fields and their kinds, such as `choices[].text: string`; of [`Condition::Ended`] only.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub fields: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timings: Option<ServerTimings>,
     /// The generated text, then names and arguments of called functions. Older gates kept it where correctness was judged.
@@ -142,11 +146,13 @@ pub enum Condition {
     CachedPrefill,
     /// Cached, beside other prompts, and sampled from so few tokens that only the best is left.
     Sampled,
+    /// Cached, beside other prompts, and drawn at temperature 1: each prompt twice, with one seed.
+    Drawn,
     /// Cached, and ended by the first of some strings.
     Stopped,
     /// Its client leaves as the answer begins, or before.
     Left,
-    /// A question over the chat route, whose answer ends by itself.
+    /// A question over the chat route, or as plain text, whose answer ends by itself.
     Ended,
     /// A bad request, sent beside other prompts.
     Refused,
@@ -159,6 +165,12 @@ pub const STOPS: [&str; 4] = ["e ", "s ", ", ", "\n"];
 /// Cases of prompts that come again after [`Condition::Left`] begin so; the number of that request follows.
 pub const LEFT_CASE: &str = "left-";
 
+/// Names of chats of [`Condition::Ended`] contain this if they have a system message …
+pub const SYSTEM_MESSAGE: &str = ", system message";
+
+/// … and this if they have earlier turns.
+pub const EARLIER_TURNS: &str = ", earlier turns";
+
 impl Condition {
     /// The words of reports.
     pub fn name(self) -> &'static str {
@@ -170,6 +182,7 @@ impl Condition {
             Self::Prefill => "beside a prefill",
             Self::CachedPrefill => "cached, beside a prefill",
             Self::Sampled => "cached, in a batch, sampled",
+            Self::Drawn => "drawn at temperature 1",
             Self::Stopped => "cached, with stop strings",
             Self::Left => "left by its client",
             Self::Ended => "a chat that ends by itself",

@@ -209,6 +209,40 @@ fn a_chat_answer_that_does_not_end_fails_on_every_engine() {
 }
 
 #[test]
+fn a_chat_that_loses_its_beginning_fails_on_every_engine() {
+    let lists = "a chat that ends by itself";
+    fails(&["forgets=1"], &[("same", &[lists, ", system message"])]);
+    fails(&["forgets=2"], &[("same", &[lists, ", earlier turns"])]);
+}
+
+#[test]
+fn a_streamed_chat_with_a_broken_character_is_no_pass() {
+    for able in ENGINES {
+        let told = story(able, &[], &["cuts=1"], 1);
+        told.says(
+            "same",
+            "fail",
+            "ceiling",
+            &["a chat that ends by itself, streamed"],
+        );
+    }
+}
+
+#[test]
+fn draws_that_are_others_than_bases_are_no_pass() {
+    for able in ENGINES {
+        let told = |head| story(able, &[], head, 1);
+        let (open, rule) = ("inconclusive", "answers-differ");
+        told(&["draws=1"]).says("same", open, rule, &["is what it says at temperature 0"]);
+        told(&["draws=2"]).says("same", open, rule, &["with one seed; base's are alike"]);
+        told(&["draws=3"]).says("same", open, rule, &["in base, with one seed"]);
+        // Main ignores the seed.
+        let told = story(able, &["draws=2"], &["draws=2"], 1);
+        told.says("same", "pass", "ceiling", &[]);
+    }
+}
+
+#[test]
 fn a_bad_request_that_is_not_refused_fails_on_every_engine() {
     fails(
         &["refuses=500"],

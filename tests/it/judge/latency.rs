@@ -3,6 +3,7 @@
 use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
+use verdict::record::Reading;
 
 #[test]
 fn no_change_passes_at_the_first_look_with_the_smallest_effect() {
@@ -355,6 +356,32 @@ fn a_pass_shows_the_numbers_that_decided_it() {
         later.interval.is_some_and(|(_, high)| high < 0.03),
         "{later:?}"
     );
+}
+
+/// So is its memory.
+#[test]
+fn a_pass_tells_that_head_takes_more_memory_where_no_check_judges_that() {
+    let said = |head_bytes: u64| {
+        let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+        for launch in &mut session.launches {
+            let rss_bytes = if launch.arm == Arm::Head {
+                head_bytes
+            } else {
+                700 << 20
+            };
+            let reading = Reading {
+                rss_bytes: Some(rss_bytes),
+                ..Reading::default()
+            };
+            let telemetry = launch.telemetry.get_or_insert_default();
+            telemetry.readings.push(reading);
+        }
+        let verdict = judge(&tpot_plan(), &session);
+        fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
+    };
+    let told = "head's memory reaches 2048 MiB, base's 700 MiB, which no check of this run judges";
+    assert!(said(2 << 30).contains(told), "{}", said(2 << 30));
+    assert!(!said(860 << 20).contains("memory reaches"));
 }
 
 /// The start of each launch is known, whether a gate judges it or not.

@@ -133,7 +133,7 @@ const RUN: &str = r#"
             "at_first_event": 1, "per_event": [9], "text_at_first": [1, 2], "silent_first": 1, "by_tokenizer": 9,
             "repeats": true
           },
-          "finish_reason": "length", "status": 400,
+          "finish_reason": "length", "status": 400, "fields": ["id: string"],
           "timings": { "prompt_n": 8, "prompt_ms": 1.5, "predicted_n": 9, "predicted_ms": 2.5 },
           "text": "t", "text_sha256": "s", "logprobs": [{ "token": "t", "logprob": -0.5, "top": [["t", -0.5]] }],
           "void": { "rule": "status", "detail": "d" }

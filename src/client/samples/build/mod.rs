@@ -6,10 +6,12 @@ use super::repeats::repeats;
 use super::rules::{self, Seen};
 use crate::Endpoint;
 use crate::response::exchange::{Ending, Exchange};
+use crate::response::fields;
 use crate::response::transcript::{Transcript, characters};
 use crate::threads::streams::Finished;
 use crate::workloads::request_plan::Expect;
-use verdict::record::{Sample, Stamps, TokenCounts};
+use std::collections::BTreeSet;
+use verdict::record::{Condition, Sample, Setting, Stamps, TokenCounts};
 
 /// A sample, and the reply's text for those who go on talking.
 #[derive(Debug)]
@@ -38,6 +40,17 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         stamps: &stamps,
         tokens: &tokens,
     });
+    let is_ended = matches!(
+        label.setting,
+        Some(Setting::Answer {
+            condition: Condition::Ended,
+            ..
+        })
+    );
+    let fields = match is_ended {
+        true => fields::of(&exchange, expect.streamed),
+        false => BTreeSet::new(),
+    };
     let reply = std::mem::take(&mut transcript.content);
     let sample = Sample {
         workload: workload.to_owned(),
@@ -51,6 +64,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         stamps,
         finish_reason: transcript.finish_reason,
         status: status(&expect, &exchange, transcript.error.is_some()),
+        fields,
         timings: transcript.timings,
         text: expect
             .keep_text

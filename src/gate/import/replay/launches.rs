@@ -154,6 +154,7 @@ fn request(index: usize, phase: Phase, tpot_us: Option<f64>) -> Sample {
         },
         finish_reason: None,
         status: None,
+        fields: Default::default(),
         timings: None,
         text: None,
         text_sha256: String::new(),

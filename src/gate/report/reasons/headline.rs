@@ -135,7 +135,7 @@ fn undecided(check: &CheckVerdict) -> Option<String> {
                 format!("Answers differ from the goldens in {head}{base}, perhaps by near-ties")
             }
             Metric::AnswerMismatches | Metric::StreamMismatches => {
-                format!("Answers differ in {head}{base}, perhaps by near-ties")
+                format!("Answers differ in {head}{base}, perhaps by near-ties, or as meant")
             }
             _ => format!(
                 "{}: {head}; the limit is {}, and chance may explain it",
@@ -242,12 +242,30 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
     );
     let effects = checks
         .iter()
-        .filter_map(|check| Some((check.smallest_effect?, &check.id)));
+        .filter_map(|check| Some((check.smallest_effect?, check)));
     match effects.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((effect, id)) => format!(
-            "{passed}; {id} worse by {} would have failed, in 95 of 100 such runs",
-            numbers::effect(effect)
-        ),
+        Some((effect, check)) => format!("{passed}; {}", seen(effect, check)),
         None => passed,
     }
+}
+
+/// What such a run sees: a change that fails, or if that is more than the ceiling allows, that one.
+fn seen(effect: f64, check: &CheckVerdict) -> String {
+    let id = &check.id;
+    if let Facts::Tested(Tested {
+        hypothesis: Hypothesis::Change { ceiling, .. },
+        beta,
+        ..
+    }) = &check.reason.facts
+        && effect > *ceiling
+    {
+        let (ceiling, beta) = (numbers::effect(*ceiling), 100.0 * beta);
+        return format!(
+            "{id} worse by {ceiling} would have passed in at most {beta} of 100 such runs"
+        );
+    }
+    format!(
+        "{id} worse by {} would have failed, in 95 of 100 such runs",
+        numbers::effect(effect)
+    )
 }

@@ -80,8 +80,9 @@ fn why_unsure(check: &CheckVerdict) -> String {
     let why = match check.metric {
         Metric::AnswerMismatches => {
             return format!(
-                "these may be near-ties: two tokens about equally likely, chosen by rounding. To settle it, set `top_k` \
-                 in gates/{file}.toml, if the engine gives log-probabilities; else four times as many `prompts` or `passes`"
+                "these may be meant: then waive this check (gates/waivers.toml). Or they are near-ties, two tokens about \
+                 equally likely, chosen by rounding: to settle it, set `top_k` in gates/{file}.toml, if the engine gives \
+                 log-probabilities; else send four times as many prompts"
             );
         }
         Metric::StreamMismatches => {

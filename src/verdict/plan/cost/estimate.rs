@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: how fast anything is.
 
-use crate::plan::model::{Gate, WorkloadKind};
+use crate::plan::model::{Gate, QUESTIONS, WorkloadKind};
 use crate::record::Condition;
 
 /// A prompt's tokens are computed together, an answer's one after another: so many of them take as long as one.
@@ -54,13 +54,14 @@ fn of(kind: &WorkloadKind) -> f64 {
         WorkloadKind::Answers(w) => {
             let requests = f64::from(w.prompts * w.passes);
             let has = |condition| w.conditions.contains(&condition);
-            let added = [Condition::Stopped, Condition::Sampled].map(has);
-            let added = added.map(u8::from).iter().sum::<u8>();
+            let added = u8::from(has(Condition::Stopped)) + 3 * u8::from(has(Condition::Sampled));
             // A quarter of what is prefilled is sent again.
             let left = f64::from(u8::from(has(Condition::Left))) / 2.0;
-            requests
-                * ((8.0 + f64::from(added)) * each(w.prompt_tokens, w.output_tokens)
-                    + (2.0 + left) * each(w.beside_tokens, w.output_tokens))
+            let ended = f64::from(u8::from(has(Condition::Ended)));
+            ended * 3.0 * f64::from(QUESTIONS) * each(0, 64)
+                + requests
+                    * ((8.0 + f64::from(added)) * each(w.prompt_tokens, w.output_tokens)
+                        + (2.0 + left) * each(w.beside_tokens, w.output_tokens))
         }
         WorkloadKind::Session(w) => {
             f64::from(w.turns) * each(w.message_words + w.reply_tokens, w.reply_tokens)

@@ -254,12 +254,15 @@ pub struct Answers {
     pub beside_tokens: u32,
     /// Repetitions, each with prompts of its own.
     pub passes: u32,
-    /// Further conditions: sampled, stopped, left, ended or refused.
+    /// Further conditions: sampled (and drawn with it), stopped, left, ended or refused.
     pub conditions: Vec<Condition>,
     /// Tokens of a prompt that exceeds the engine's context, one of the bad requests; `None`: it is not sent.
     pub beyond_tokens: Option<u32>,
     pub logprobs: Logprobs,
 }
+
+/// Questions of the condition `ended`.
+pub const QUESTIONS: u32 = 8;
 
 /// Bad requests besides a prompt that is too long.
 pub const BAD_REQUESTS: u32 = 8;
@@ -278,13 +281,14 @@ impl Answers {
         let has = |condition| self.conditions.contains(&condition);
         let of = |condition| u64::from(has(condition));
         let (sampled, stopped) = (of(Condition::Sampled), of(Condition::Stopped));
-        let ended = of(Condition::Ended);
         let prompts = u64::from(self.prompts);
         // Eight answers a prompt, and two prompts to be prefilled beside it. Of the left ones every second comes again.
-        let a_pass = prompts * (10 + sampled + stopped + ended)
+        let a_pass = prompts * (10 + 3 * sampled + stopped)
             + of(Condition::Left) * (prompts / 2)
             + u64::from(self.bad_requests());
-        a_pass * u64::from(self.passes)
+        // Over the chat route whole and streamed, and as text.
+        let ended = of(Condition::Ended) * 3 * u64::from(QUESTIONS);
+        a_pass * u64::from(self.passes) + ended
     }
 }
 

@@ -68,12 +68,16 @@ impl<'a> Answer<'a> {
         };
         let stop_at = Some(at).filter(|at| *at > 0);
         let count = stop_at.map_or(ask.tokens, |at| at.min(ask.tokens));
+        let said = match knobs.count("forgets") {
+            forgets @ (1 | 2) if ask.chat => &ask.without[forgets - 1],
+            _ => &ask.prompt,
+        };
         let mut answer = Self {
             engine,
             ask,
             begun: Instant::now(),
             cached,
-            words: words(&ask.prompt, count),
+            words: words(said, count),
             tie: None,
             reason: if count < ask.tokens { "stop" } else { "length" },
             first: knobs.ms("ttft") + knobs.us_each("prefill", ask.prompt.len() - cached),
@@ -98,6 +102,17 @@ impl<'a> Answer<'a> {
         let wrong = knobs.count("wrong");
         if wrong == 1 || (wrong > 1 && wrong == ask.prompt.len()) {
             answer.words[count / 2] = " wrong".to_owned();
+        }
+        match (ask.drawn, knobs.count("draws")) {
+            (None, _) | (_, 1) => {}
+            (Some(_), 2) => answer.words = words(&[number.to_string()], count),
+            (Some(seed), hotter) => {
+                let drawn = [format!("{seed} {hotter}"), ask.prompt.concat()];
+                answer.words = words(&drawn, count);
+            }
+        }
+        if knobs.is_on("cuts") && ask.chat && ask.stream {
+            answer.words[0] = " \u{fffd}".to_owned();
         }
         let sampled = if ask.sampled {
             knobs.count("samples")

@@ -31,10 +31,14 @@ pub(super) struct Ask {
     pub(super) echo: bool,
     /// The sampler is to choose the tokens.
     pub(super) sampled: bool,
+    /// Among all tokens, with this seed.
+    pub(super) drawn: Option<u64>,
     /// Strings that end the answer.
     pub(super) stop: Vec<String>,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,
+    /// The same without its system message, and without earlier turns.
+    pub(super) without: [Vec<String>; 2],
 }
 
 pub(super) struct Connection {
@@ -118,6 +122,19 @@ fn ask(chat: bool, body: &[u8]) -> Option<Ask> {
     if prompt.is_empty() {
         return None;
     }
+    let messages = json["messages"].as_array().map_or(&[][..], Vec::as_slice);
+    let (last, before) = messages.split_last().unzip();
+    let before: &[Value] = before.unwrap_or_default();
+    let without = [false, true].map(|kept| {
+        let before = before
+            .iter()
+            .filter(|message| (message["role"] == "system") == kept);
+        let mut prompt = Vec::new();
+        before
+            .chain(last)
+            .for_each(|message| tokens(message, &mut prompt));
+        prompt
+    });
     Some(Ask {
         chat,
         is_free: json["ignore_eos"] != true,
@@ -126,9 +143,11 @@ fn ask(chat: bool, body: &[u8]) -> Option<Ask> {
         logprobs: json["logprobs"].is_number(),
         echo: json["echo"] == true && json["max_tokens"] == 0,
         sampled: json["temperature"].as_f64() > Some(0.0),
+        drawn: json["seed"].as_u64().filter(|_| json["top_p"].is_null()),
         stop: serde_json::from_value(json["stop"].clone()).unwrap_or_default(),
         tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
         prompt,
+        without,
     })
 }
 

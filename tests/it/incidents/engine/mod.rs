@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 58] = [
+const KNOBS: [(&str, f64, &str); 61] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -178,6 +178,17 @@ const KNOBS: [(&str, f64, &str); 58] = [
         "leaks_stop",
         0.0,
         "1: sends the string that ends an answer too",
+    ),
+    (
+        "forgets",
+        0.0,
+        "of a chat, 1: the system message, 2: the earlier turns",
+    ),
+    ("cuts", 0.0, "1: a streamed chat has a broken character"),
+    (
+        "draws",
+        0.0,
+        "at temperature 1: 1: the greedy answer, 2: another each time; 3: from other probabilities",
     ),
     (
         "samples",

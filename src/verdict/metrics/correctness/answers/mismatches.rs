@@ -2,17 +2,18 @@
 //!
 //! Main function: [`mismatches`].
 
-use super::ended::{self, Ended, Refusal};
+use super::chats::{self, Chats};
+use super::difference::{Difference, Pair, Told, lacking, name, prompts, situation};
+use super::drawn::{self, Drawn};
+use super::ended::{self, Refusal};
 use super::stopped::{self, Stopped};
 use super::{
-    Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, are_most, ends_otherwise, is_answer,
+    Answers, LEAST_OTHER, NEAR_TIES, Prompt, SURE, are_most, ends_otherwise, is_answer,
     is_degenerate, is_same,
 };
-use crate::metrics::correctness::near_tie::{
-    Parting, lists_as_near, parting, parts_at_once, parts_within,
-};
+use crate::metrics::correctness::near_tie::{Parting, lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::record::{Condition, LEFT_CASE, Phase, Sample, Setting};
+use crate::record::{Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,14 +29,13 @@ const QUARTER: f64 = 0.25;
 const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
                               know `top_p`";
 
+const IGNORES_SEED: &str = "answers that are drawn at temperature 1 are not compared: base's own with one seed are never alike";
+
 const NO_CHATS: &str =
     "so ends of chat answers are not compared: if its model has no chats, shorten `conditions`";
 
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
-
-/// Near-ties lie at the first token of at most this share of prompts.
-const NEAR_TIES: f64 = 0.1;
 
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
 /// that no near-tie can explain.
@@ -44,18 +44,23 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let requests = at.requests;
     let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
     let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
-    let of_base: BTreeSet<_> = base.untied_prompts();
-    head.weigh_untied(of_base.len());
-    base.weigh_untied(of_base.len());
-    head.stopped(&requests.all, Some(&requests.base), near_tie);
-    base.stopped(&requests.base, None, near_tie);
     let pairs = requests.beside_base(&requests.all);
     let of = |condition| {
         let pairs = pairs.iter().copied();
         pairs.filter(move |(head, _)| head.condition() == Some(condition))
     };
-    head.ended(of(Condition::Ended));
+    head.chats(chats::beside_base(of(Condition::Ended), near_tie));
+    head.chats(chats::beside_own(&requests.all, near_tie));
+    base.chats(chats::beside_own(&requests.base, near_tie));
+    let of_base: BTreeSet<_> = base.untied_prompts();
+    head.weigh_untied(of_base.len());
+    base.weigh_untied(of_base.len());
+    head.stopped(&requests.all, Some(&requests.base), near_tie);
+    base.stopped(&requests.base, None, near_tie);
     head.refused(of(Condition::Refused));
+    let drawn = drawn::beside_base(&requests.all, &requests.base);
+    let ignores_seed = drawn.ignores_seed;
+    head.drawn(drawn);
     if head.answers == 0 {
         return Err(at.undefined(Why::NothingCompared, None));
     }
@@ -102,6 +107,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if head.never_ends {
         measure.remarks.push(NEVER_ENDS.to_owned());
     }
+    if ignores_seed {
+        measure.remarks.push(IGNORES_SEED.to_owned());
+    }
     if let Some(status) = head.no_chats {
         let text = format!("base refuses chats (status {status}), {NO_CHATS}");
         measure.remarks.push(text);
@@ -113,28 +121,6 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         measure.remarks.push(head.by_situation(&all));
     }
     Ok(measure)
-}
-
-/// A sample of head, and base's of the same request.
-type Pair<'a> = (&'a Sample, &'a Sample);
-
-/// An answer that is not what it should be.
-struct Told {
-    situation: String,
-    /// Its request's condition; `None` if it is wrong under any.
-    condition: Option<Condition>,
-    /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
-    text: String,
-}
-
-/// An answer that differs from another one to its prompt, and not by a near-tie that is listed.
-struct Difference<'a> {
-    prompt: Prompt<'a>,
-    /// Where the two part: at all; within the first token; within the first eighth and 16 tokens.
-    place: usize,
-    is_at_once: bool,
-    is_early: bool,
-    told: Told,
 }
 
 /// The answers of one launch after comparison.
@@ -280,64 +266,23 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// Takes the chat answers, beside base's. Most of them end elsewhere, or are others: no near-ties, which they do not list.
-    fn ended(&mut self, pairs: impl Iterator<Item = Pair<'a>>) {
-        let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
-        for (sample, of_base) in pairs.filter(|(head, _)| is_answer(head)) {
-            // Base may have no chat route.
-            if of_base.status.is_some() {
-                self.no_chats = of_base.status;
-                continue;
-            }
-            let (situation, prompt) = (situation(sample), Prompt::of(sample));
-            self.count(&situation);
-            compared.insert(prompt);
-            if ended::ended(of_base) {
-                ending.insert(prompt);
-            }
-            let is_answer = !of_base.is_blank() && !of_base.tokens.repeats;
-            let difference = |text: String| Difference {
-                prompt,
-                place: 0,
-                is_at_once: is_answer && parts_at_once(of_base, sample),
-                is_early: is_answer && parts_within(of_base, sample, EARLY, EARLY_TOKENS),
-                told: Told {
-                    text: format!("{}: {text}", name(sample)),
-                    situation: situation.clone(),
-                    condition: None,
-                },
-            };
-            match ended::compare(sample, of_base) {
-                Ended::Same => {}
-                Ended::Refused(text) => self.wrong.push(difference(text).told),
-                Ended::GoesOn(text) => lost.push(difference(text)),
-                Ended::Early(text) => early.push(difference(text)),
-                Ended::Differs => {
-                    let text = parting(of_base, sample, None).text;
-                    others.push(difference(format!("{text} in base")));
-                }
-            }
-        }
-        self.never_ends = !compared.is_empty() && ending.is_empty();
-        let are_most = |differences: &[Difference<'_>], of: usize| {
-            let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
-            prompts.len() >= LEAST_OTHER && 2 * prompts.len() > of
-        };
-        // Few others are what rounding makes of near-ties.
-        if !are_most(&others, compared.len()) {
-            others.clear();
-        }
-        for (differences, of) in [(lost, ending.len()), (early, compared.len())] {
-            match !self.never_ends && are_most(&differences, of) {
-                true => self.wrong.extend(differences.into_iter().map(|d| d.told)),
-                false => others.extend(differences),
-            }
-        }
-        if !others.is_empty() {
-            self.in_base.extend(compared);
-            self.from_base.extend(others);
-        }
+    fn drawn(&mut self, drawn: Drawn) {
+        drawn.situations.iter().for_each(|it| self.count(it));
+        self.wrong.extend(drawn.wrong);
+        self.unsure.extend(drawn.unsure);
+    }
+
+    fn chats(&mut self, chats: Chats<'a>) {
+        chats.situations.iter().for_each(|it| self.count(it));
+        self.never_ends |= chats.never_ends;
+        self.no_chats = chats.refused.or(self.no_chats);
+        self.wrong.extend(chats.wrong);
+        self.unsure.extend(chats.unsure);
+        self.untied.extend(chats.untied);
+        self.from_alone.extend(chats.from_alone);
+        self.from_base.extend(chats.from_base);
+        self.repeated.extend(chats.repeated);
+        self.in_base.extend(chats.in_base);
     }
 
     /// Takes the requests that should be refused: head's status beside base's. One failure may be chance, such as a full queue's;
@@ -419,8 +364,10 @@ impl<'a> Compared<'a> {
         let mut measured: Vec<&Sample> = samples.to_vec();
         // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
         measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
-        // Base's answer is another's to compare.
-        measured.retain(|s| s.condition() != Some(Condition::Ended) || is_degenerate(s));
+        // They are compared with base's.
+        let is_elsewhere =
+            |s: &Sample| matches!(s.condition(), Some(Condition::Drawn | Condition::Ended));
+        measured.retain(|s| !is_elsewhere(s) || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {
             compared.take(sample, answers, near_tie);
@@ -482,18 +429,11 @@ impl<'a> Compared<'a> {
             is_tie,
             has_same_tokens,
         } = parting(other, sample, near_tie);
-        let is_answer = !other.is_blank() && !other.tokens.repeats;
-        let difference = Difference {
-            prompt: Prompt::of(sample),
-            place: at,
-            // A blank answer or a repetition that head mends parts at once too.
-            is_at_once: is_answer && parts_at_once(other, sample),
-            is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
-            told: Told {
-                condition: sample.condition(),
-                ..told(format!("{text} {whose}"))
-            },
+        let told = Told {
+            condition: sample.condition(),
+            ..told(format!("{text} {whose}"))
         };
+        let difference = Difference::of(other, sample, at, told);
         let leads = |nats| lists_as_near(other, sample, at, nats);
         match is_tie {
             Some(true) if is_token && !answers.base_may_part(sample, at, near_tie) => {
@@ -507,50 +447,5 @@ impl<'a> Compared<'a> {
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }
-    }
-}
-
-/// Prompts among the differences: those of one prompt have one cause.
-fn prompts(differences: &[&Difference<'_>]) -> u64 {
-    let prompts: BTreeSet<_> = differences.iter().map(|d| d.prompt).collect();
-    prompts.len() as u64
-}
-
-/// Those of `differences` whose prompt does not part at the same place in `others`.
-fn lacking<'d, 'a>(
-    differences: &'d [Difference<'a>],
-    others: &[Difference<'a>],
-) -> Vec<&'d Difference<'a>> {
-    let known: BTreeSet<_> = others.iter().map(|d| (d.prompt, d.place)).collect();
-    let is_new = |d: &&Difference<'_>| !known.contains(&(d.prompt, d.place));
-    differences.iter().filter(is_new).collect()
-}
-
-/// The condition under which a request was sent, in words; empty where there is none.
-fn situation(sample: &Sample) -> String {
-    match sample.setting {
-        Some(Setting::Cell { .. }) => {
-            let cell = crate::metrics::requests::cell_of(sample);
-            cell.map_or_else(String::new, |cell| cell.to_string())
-        }
-        Some(Setting::Answer { condition, .. }) => {
-            let mode = if sample.streamed { "streamed" } else { "whole" };
-            format!("{}, {mode}", condition.name())
-        }
-        Some(Setting::Together { .. }) => "together".to_owned(),
-        Some(Setting::Sequential { .. }) => "in turn".to_owned(),
-        None => String::new(),
-    }
-}
-
-/// The same and what was asked.
-fn name(sample: &Sample) -> String {
-    let (situation, prompt) = (situation(sample), Prompt::of(sample));
-    match sample.setting {
-        Some(Setting::Together { user, pass, .. } | Setting::Sequential { user, pass, .. }) => {
-            format!("user {user} {situation}, pass {pass}")
-        }
-        _ if situation.is_empty() => prompt.to_string(),
-        _ => format!("{situation}, {prompt}"),
     }
 }

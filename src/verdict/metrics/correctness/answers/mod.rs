@@ -5,6 +5,9 @@
 //! log-probabilities tell, it is held against how often base differs from itself. An answer that is another prompt's and no
 //! near-tie can lead to, or blank where the prompt's other answers are not, is wrong whatever the engine tells.
 
+mod chats;
+mod difference;
+mod drawn;
 mod ended;
 mod logprobs;
 mod mismatches;
@@ -42,6 +45,9 @@ const BLANK: &str =
 
 /// So unlikely is it that head differs from itself so much more often than base does, were both alike.
 pub const SURE: f64 = 0.001;
+
+/// Near-ties lie at the first token of at most this share of prompts.
+const NEAR_TIES: f64 = 0.1;
 
 /// What tells prompts apart within a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -366,8 +372,11 @@ impl OtherAnswers {
             false => requests.beside_base(&requests.all),
         };
         pairs.retain(|(head, _)| {
-            let is_refused = head.condition() == Some(Condition::Refused);
-            head.void.is_none() && head.turn.unwrap_or(0) == 0 && !is_refused
+            let is_left_out = matches!(
+                head.condition(),
+                Some(Condition::Drawn | Condition::Refused)
+            );
+            head.void.is_none() && head.turn.unwrap_or(0) == 0 && !is_left_out
         });
         let counts = pairs
             .iter()
@@ -452,7 +461,13 @@ fn is_alone(sample: &Sample) -> bool {
 fn is_cut_short(sample: &Sample) -> bool {
     matches!(
         sample.condition(),
-        Some(Condition::Stopped | Condition::Left | Condition::Ended | Condition::Refused)
+        Some(
+            Condition::Drawn
+                | Condition::Stopped
+                | Condition::Left
+                | Condition::Ended
+                | Condition::Refused
+        )
     )
 }
 

@@ -2,7 +2,7 @@
 
 use super::{NATS, answer, counts, of, of_launch, pairs, scored};
 use crate::metrics::testing::launch;
-use crate::record::{Condition, Phase, Sample};
+use crate::record::{Condition, EARLIER_TURNS, Phase, SYSTEM_MESSAGE, Sample};
 
 /// Prompt `p0` alone and up to a stop string, each a text and its finish reason.
 fn stopped(alone: (&str, &str), stopped: (&str, &str)) -> Vec<Sample> {
@@ -135,6 +135,57 @@ fn an_answer_from_the_sampler_is_the_greedy_one_if_the_engine_knows_top_p() {
     assert_eq!(free(["a 5", "c d", "e 7", "g 8"]), (0.0, 0.0));
 }
 
+/// Prompts that are answered `a b c …` and drawn as this says: its number, and whether it is the second draw.
+fn drawn(prompts: u32, said: impl Fn(u32, bool) -> String) -> Vec<Sample> {
+    let of = |n: u32| {
+        let case = format!("p{}", 2 * n);
+        let greedy = format!("{n} greedy and long enough");
+        let one = |index, condition, text: &str| answer(5 * n + index, &case, condition, text);
+        [
+            one(0, Condition::Alone, &greedy),
+            one(1, Condition::Batch, &greedy),
+            one(2, Condition::Drawn, &said(n, false)),
+            one(3, Condition::Drawn, &said(n, true)),
+        ]
+    };
+    (0..prompts).flat_map(of).collect()
+}
+
+#[test]
+fn an_answer_is_drawn_at_its_temperature_and_with_its_seed() {
+    let right = |n: u32, _: bool| format!("drawn {n} and as long");
+    let cold = |n: u32, _: bool| format!("{n} greedy and long enough");
+    let unseeded = |n: u32, second: bool| format!("{second} {n} and as long");
+    let other = |n: u32, _: bool| format!("hotter {n} and as long");
+    let late = |n: u32, _: bool| format!("drawn {n} and as long but another end");
+    let of = |head: fn(u32, bool) -> String, prompts| {
+        counts(drawn(prompts, head), Some(drawn(prompts, right)))
+    };
+    assert_eq!(of(right, 16), (0.0, 0.0));
+    // Temperature or seed ignored: sure of sixteen prompts, unproven of six.
+    for fault in [cold, unseeded] {
+        assert_eq!(of(fault, 16), (16.0, 16.0));
+        assert_eq!(of(fault, 6), (6.0, 0.0));
+    }
+    // Other probabilities, or random numbers drawn otherwise.
+    assert_eq!(of(other, 16), (16.0, 0.0));
+    // A near-tie of the draw.
+    assert_eq!(of(late, 16), (0.0, 0.0));
+    // Base has the fault too, or it alone.
+    for fault in [cold, unseeded] {
+        assert_eq!(counts(drawn(16, fault), Some(drawn(16, fault))), (0.0, 0.0));
+    }
+    assert_eq!(
+        counts(drawn(16, right), Some(drawn(16, unseeded))),
+        (0.0, 0.0)
+    );
+    let measure = of_launch(
+        &launch(0, drawn(16, right)),
+        &launch(1, drawn(16, unseeded)),
+    );
+    assert!(measure.remarks[0].contains("with one seed are never alike"));
+}
+
 #[test]
 fn an_answer_that_is_left_is_compared_with_nothing() {
     let of = |left: &str| {
@@ -176,7 +227,7 @@ fn few_answers_after_a_client_left_may_be_near_ties() {
 /// Six questions with these texts and reasons.
 fn chats(answers: [(&str, &str); 6]) -> Vec<Sample> {
     let chat = |(n, (text, reason)): (u32, (&str, &str))| {
-        let mut sample = answer(n, &format!("q{n}"), Condition::Ended, text);
+        let mut sample = answer(n, &format!("chat {n}"), Condition::Ended, text);
         sample.finish_reason = Some(reason.into());
         sample
     };
@@ -241,6 +292,120 @@ fn a_long_chat_answer_is_quoted_in_part() {
     let base = launch(1, chats([("word", "stop"); 6]));
     let measure = of_launch(&of(&long), &base);
     assert!(measure.remarks[0].len() < 200, "{}", measure.remarks[0]);
+}
+
+/// Eight questions, each whole and streamed, and as text: 0, 3 and 6 have no system message, 1, 3 and 5 no earlier turns.
+/// `said` gives the text for a case and whether it is streamed.
+fn asked(said: impl Fn(&str, bool) -> String) -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for number in 0..8 {
+        let system = if number % 3 == 0 { "" } else { SYSTEM_MESSAGE };
+        let earlier = if [1, 3, 5].contains(&number) {
+            ""
+        } else {
+            EARLIER_TURNS
+        };
+        let chat = format!("chat {number}{system}{earlier}");
+        for (case, streamed) in [
+            (chat.clone(), false),
+            (chat, true),
+            (format!("text {number}"), false),
+        ] {
+            let text = said(&case, streamed);
+            let mut sample = answer(samples.len() as u32, &case, Condition::Ended, &text);
+            sample.text_sha256 = crate::digest::of_parts([text.as_bytes()]);
+            sample.streamed = streamed;
+            sample.finish_reason = Some("stop".into());
+            samples.push(sample);
+        }
+    }
+    samples
+}
+
+#[test]
+fn most_chats_of_a_kind_are_those_of_base() {
+    let right = |case: &str, _: bool| format!("the answer to {case}, at some length");
+    let with = |is_wrong: &dyn Fn(&str) -> bool| {
+        let said = |case: &str, streamed: bool| match is_wrong(case) {
+            true => format!("what {case} was not asked, at some length"),
+            false => right(case, streamed),
+        };
+        counts(asked(said), Some(asked(right)))
+    };
+    assert_eq!(with(&|_| false), (0.0, 0.0));
+    // Two questions may be near-ties.
+    assert_eq!(
+        with(&|case| case.contains("at 1") || case.contains("at 2")),
+        (0.0, 0.0)
+    );
+    // Without its system message, or its earlier turns, most answers are others.
+    let system = with(&|case| case.contains(SYSTEM_MESSAGE) && !case.contains("chat 1"));
+    assert_eq!(system, (8.0, 8.0));
+    let earlier = with(&|case| case.contains(EARLIER_TURNS) && !case.contains("chat 0"));
+    assert_eq!(earlier, (8.0, 8.0));
+    // Those without one.
+    assert_eq!(
+        with(&|case| case.starts_with("chat") && !case.contains(SYSTEM_MESSAGE))
+            .0
+            .to_bits(),
+        6_f64.to_bits()
+    );
+    // A text is read otherwise than by base.
+    assert_eq!(
+        with(&|case| case.starts_with("text") && !case.ends_with('0')),
+        (7.0, 7.0)
+    );
+}
+
+#[test]
+fn a_streamed_chat_says_what_the_whole_one_says() {
+    let right = |case: &str, _: bool| format!("the answer to {case}, é");
+    let cut = |case: &str, streamed: bool| match streamed && case.starts_with("chat 3") {
+        true => right(case, streamed).replace('é', "\u{fffd}"),
+        false => right(case, streamed),
+    };
+    assert_eq!(counts(asked(right), Some(asked(right))), (0.0, 0.0));
+    // One may be a near-tie: base's first answer and its second differ in what its cache knows.
+    assert_eq!(counts(asked(cut), Some(asked(right))), (1.0, 0.0));
+    assert_eq!(counts(asked(cut), Some(asked(cut))), (0.0, 0.0));
+}
+
+#[test]
+fn a_field_that_base_sends_is_missed_once_a_mode() {
+    let with = |fields: &[&str]| {
+        let mut samples = asked(|case, _| format!("the answer to {case}"));
+        for sample in &mut samples {
+            sample.fields = fields.iter().map(|&field| field.to_owned()).collect();
+        }
+        samples
+    };
+    let all = ["choices[].delta.role: string", "id: string"];
+    let base = || Some(with(&all));
+    assert_eq!(counts(with(&all), base()), (0.0, 0.0));
+    // Chats whole and streamed, and texts.
+    assert_eq!(counts(with(&all[1..]), base()), (3.0, 0.0));
+    let other = ["choices[].delta.role: string", "id: number"];
+    assert_eq!(counts(with(&other), base()), (3.0, 0.0));
+    // A new field harms nobody.
+    assert_eq!(counts(with(&all), Some(with(&all[1..]))), (0.0, 0.0));
+}
+
+#[test]
+fn the_list_of_a_chat_tells_a_near_tie() {
+    let of = |second: &str, gap: f64| {
+        let mut samples = asked(|case, _| format!("the answer to {case}"));
+        for sample in &mut samples[..2] {
+            *sample = scored(sample.clone(), &[("so ", 3.0), (second, gap)]);
+        }
+        samples
+    };
+    let count = |gap| {
+        let base = launch(1, of("a", gap));
+        let measure = super::of(Some(NATS), &launch(0, of("b", gap)), Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(count(0.05), (0.0, 0.0));
+    assert_eq!(count(3.0), (2.0, 2.0));
 }
 
 #[test]

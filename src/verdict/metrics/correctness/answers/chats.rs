@@ -1,0 +1,241 @@
+//! Chat answers, and those to plain text, that end by themselves: beside base's, and each streamed one beside the whole one.
+//!
+//! Main functions: [`beside_base`], [`beside_own`].
+
+use super::difference::{Difference, Pair, Told, name, situation};
+use super::ended::{self, Ended};
+use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
+use crate::metrics::correctness::near_tie::{Parting, parting};
+use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
+use crate::stats;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Characters of a field's name that are shown.
+const SHOWN: usize = 100;
+
+/// What a comparison of chats found.
+#[derive(Default)]
+pub struct Chats<'a> {
+    /// Of each answer that was compared.
+    pub situations: Vec<String>,
+    pub wrong: Vec<Told>,
+    /// Answers without a field that base's of the same text have: it may be meant.
+    pub unsure: Vec<Told>,
+    /// Differences that the lists show to be no near-ties, and whether they are differences from the whole answer.
+    pub untied: Vec<(Difference<'a>, bool)>,
+    pub from_alone: Vec<Difference<'a>>,
+    pub from_base: Vec<Difference<'a>>,
+    /// Prompts that were asked whole and streamed.
+    pub repeated: BTreeSet<Prompt<'a>>,
+    /// Prompts that were compared, where some differ.
+    pub in_base: BTreeSet<Prompt<'a>>,
+    /// No chat answer of base ended by itself.
+    pub never_ends: bool,
+    /// Base's status for a chat that it refuses.
+    pub refused: Option<u16>,
+}
+
+/// Head's answers beside base's. Without log-probabilities a few others may be near-ties.
+pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f64>) -> Chats<'a> {
+    let mut chats = Chats::default();
+    let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
+    let mut lacking = Lacking::default();
+    for (sample, of_base) in pairs.filter(|(head, _)| is_answer(head)) {
+        let prompt = Prompt::of(sample);
+        // Base may have no chat route.
+        if of_base.status.is_some() {
+            chats.refused = of_base.status.filter(|_| is_chat(prompt)).or(chats.refused);
+            continue;
+        }
+        chats.situations.push(situation(sample));
+        compared.insert(prompt);
+        lacking.take(sample, of_base);
+        if is_chat(prompt) && ended::ended(of_base) {
+            ending.insert(prompt);
+        }
+        let parting = parting(of_base, sample, near_tie);
+        let (found, text) = match ended::compare(sample, of_base) {
+            Ended::Same => continue,
+            Ended::Refused(text) => {
+                chats.wrong.push(told(sample, &text));
+                continue;
+            }
+            Ended::GoesOn(text) if is_chat(prompt) => (&mut lost, text),
+            Ended::Early(text) if is_chat(prompt) => (&mut early, text),
+            _ => (&mut others, format!("{} in base", parting.text)),
+        };
+        let Parting {
+            place,
+            is_tie,
+            has_same_tokens,
+            ..
+        } = parting;
+        let difference = Difference::of(of_base, sample, place, told(sample, &text));
+        match is_tie {
+            Some(true) => {}
+            Some(false) => chats.untied.push((difference, false)),
+            None if has_same_tokens => chats.wrong.push(difference.told),
+            None => found.push(difference),
+        }
+    }
+    chats.unsure = lacking.told;
+    chats.never_ends = compared.iter().any(|it| is_chat(*it)) && ending.is_empty();
+    let (wrong, mut differing) = in_most_of_a_group(others, &compared);
+    chats.wrong.extend(wrong.into_iter().map(|d| d.told));
+    let chatted = compared.iter().filter(|it| is_chat(**it)).count();
+    for (differences, of) in [(lost, ending.len()), (early, chatted)] {
+        let prompts = prompts_of(&differences, |_| true);
+        match !chats.never_ends && are_most(prompts.len(), of) {
+            true => chats.wrong.extend(differences.into_iter().map(|d| d.told)),
+            false => differing.extend(differences),
+        }
+    }
+    if !differing.is_empty() {
+        chats.in_base = compared;
+    }
+    chats.from_base = differing;
+    chats
+}
+
+/// Fields that head's answers lack, each told once a mode and route.
+#[derive(Default)]
+struct Lacking<'a> {
+    known: BTreeSet<(bool, bool, &'a str)>,
+    told: Vec<Told>,
+}
+
+impl<'a> Lacking<'a> {
+    fn take(&mut self, sample: &'a Sample, of_base: &'a Sample) {
+        // Other answers may have other fields: a call, a reasoning.
+        if !is_same(sample, of_base) {
+            return;
+        }
+        let is_chat = is_chat(Prompt::of(of_base));
+        for field in of_base.fields.difference(&sample.fields) {
+            if self.known.insert((is_chat, sample.streamed, field)) {
+                // A record from elsewhere may say anything.
+                let field: String = field.chars().take(SHOWN).collect();
+                let text = format!("no field {field:?} as in base's answer of the same text");
+                self.told.push(told(sample, &text));
+            }
+        }
+    }
+}
+
+/// A launch's streamed answers beside the whole ones to the same questions.
+pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a> {
+    let mut chats = Chats::default();
+    let is_sound = |s: &&&Sample| {
+        s.condition() == Some(Condition::Ended) && is_answer(s) && s.status.is_none()
+    };
+    let sound = || samples.iter().filter(is_sound).copied();
+    let whole: BTreeMap<Prompt<'_>, &Sample> = sound()
+        .filter(|s| !s.streamed)
+        .map(|s| (Prompt::of(s), s))
+        .collect();
+    for sample in sound().filter(|s| s.streamed) {
+        let prompt = Prompt::of(sample);
+        let Some(whole) = whole.get(&prompt) else {
+            continue;
+        };
+        chats.repeated.insert(prompt);
+        if is_same(whole, sample) {
+            continue;
+        }
+        let Parting {
+            place,
+            is_tie,
+            text,
+            ..
+        } = parting(whole, sample, near_tie);
+        let told = told(sample, &format!("{text} in the whole answer"));
+        let difference = Difference::of(whole, sample, place, told);
+        match is_tie {
+            Some(true) => {}
+            Some(false) => chats.untied.push((difference, true)),
+            None => chats.from_alone.push(difference),
+        }
+    }
+    chats
+}
+
+/// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all texts.
+/// Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
+/// that part from base's at once more often than near-ties do, then the others.
+fn in_most_of_a_group<'a>(
+    others: Vec<Difference<'a>>,
+    compared: &BTreeSet<Prompt<'a>>,
+) -> (Vec<Difference<'a>>, Vec<Difference<'a>>) {
+    let all = sizes(compared.iter().copied());
+    let differing = sizes(prompts_of(&others, |_| true).into_iter());
+    let at_once = sizes(prompts_of(&others, |d| d.is_at_once).into_iter());
+    let of = |sizes: &BTreeMap<Group, usize>, group: &Group| sizes.get(group).copied().unwrap_or(0);
+    let is_wrong = |group: &Group| {
+        let (at_once, all) = (of(&at_once, group) as u64, of(&all, group) as u64);
+        stats::binomial_p_more(at_once, all, NEAR_TIES) <= SURE
+    };
+    let differs = |group: &Group| are_most(of(&differing, group), of(&all, group));
+    let in_a_group = |d: &Difference<'_>, that: &dyn Fn(&Group) -> bool| {
+        let mut groups = groups(d.prompt).into_iter();
+        groups.any(|group| differs(&group) && that(&group))
+    };
+    let kept = others.into_iter().filter(|d| in_a_group(d, &|_| true));
+    kept.partition(|d| in_a_group(d, &is_wrong))
+}
+
+/// Prompts of those differences that are such.
+fn prompts_of<'a>(
+    differences: &[Difference<'a>],
+    that: fn(&Difference<'_>) -> bool,
+) -> BTreeSet<Prompt<'a>> {
+    let those = differences.iter().filter(|d| that(d));
+    those.map(|d| d.prompt).collect()
+}
+
+/// How many of the prompts are in each group.
+fn sizes<'a>(prompts: impl Iterator<Item = Prompt<'a>>) -> BTreeMap<Group, usize> {
+    let mut sizes = BTreeMap::new();
+    for group in prompts.flat_map(groups) {
+        *sizes.entry(group).or_default() += 1;
+    }
+    sizes
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    Texts,
+    Chats,
+    SystemMessage(bool),
+    EarlierTurns(bool),
+}
+
+fn groups(prompt: Prompt<'_>) -> Vec<Group> {
+    let Prompt::Case(case) = prompt else {
+        return Vec::new();
+    };
+    match is_chat(prompt) {
+        false => vec![Group::Texts],
+        true => vec![
+            Group::Chats,
+            Group::SystemMessage(case.contains(SYSTEM_MESSAGE)),
+            Group::EarlierTurns(case.contains(EARLIER_TURNS)),
+        ],
+    }
+}
+
+fn is_chat(prompt: Prompt<'_>) -> bool {
+    matches!(prompt, Prompt::Case(case) if case.starts_with("chat"))
+}
+
+fn are_most(differing: usize, of: usize) -> bool {
+    differing >= LEAST_OTHER && 2 * differing > of
+}
+
+fn told(sample: &Sample, text: &str) -> Told {
+    Told {
+        text: format!("{}: {text}", name(sample)),
+        situation: situation(sample),
+        condition: None,
+    }
+}

@@ -1,0 +1,138 @@
+//! Answers that are drawn at temperature 1, each prompt's twice with one seed: an engine that ignores the temperature or the
+//! seed, or draws from other probabilities, gives others than base.
+//!
+//! Main function: [`beside_base`].
+
+use super::difference::{Told, name, situation};
+use super::{
+    Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, SURE, is_answer, is_same, parts_within, quoted,
+};
+use crate::record::{Condition, Sample};
+use crate::stats;
+use std::collections::BTreeMap;
+
+/// What a comparison of drawn answers found.
+#[derive(Default)]
+pub struct Drawn {
+    /// Of each answer that was compared.
+    pub situations: Vec<String>,
+    pub wrong: Vec<Told>,
+    /// It may be meant, as where an engine draws its random numbers otherwise.
+    pub unsure: Vec<Told>,
+    /// Prompts were compared, and base's two answers with one seed are others for all of them.
+    pub ignores_seed: bool,
+}
+
+/// A prompt's answers in both arms.
+struct Prompt<'a> {
+    head: [&'a Sample; 2],
+    base: [&'a Sample; 2],
+    /// Greedy ones.
+    alone: [&'a Sample; 2],
+}
+
+pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
+    let prompts = prompts(head, base);
+    let mut drawn = Drawn::default();
+    let own = prompts.iter().flat_map(|prompt| prompt.head);
+    drawn.situations = own.map(situation).collect();
+    let repeats = |[first, second]: [&Sample; 2]| is_same(first, second);
+    let seeded = |prompt: &&Prompt<'_>| repeats(prompt.base);
+    drawn.ignores_seed = prompts.len() >= LEAST_OTHER && !prompts.iter().any(|it| seeded(&it));
+
+    // The temperature is ignored.
+    let is_greedy = |drawn: [&Sample; 2], alone: &Sample| drawn.iter().all(|it| is_same(it, alone));
+    let greedy = |prompt: &Prompt<'_>| {
+        let [of_head, of_base] = prompt.alone;
+        [
+            is_greedy(prompt.head, of_head),
+            is_greedy(prompt.base, of_base),
+        ]
+    };
+    drawn.take(&prompts, greedy, |prompt| {
+        let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+        format!("{head} is what it says at temperature 0; base draws {base}")
+    });
+    // The seed is ignored.
+    let others = |prompt: &Prompt<'_>| [prompt.head, prompt.base].map(|it| !repeats(it));
+    drawn.take(&prompts, others, |prompt| {
+        let [first, second] = prompt.head.map(|it| quoted(it, 0));
+        format!("{first} and {second} with one seed; base's are alike")
+    });
+    if !drawn.wrong.is_empty() || !drawn.unsure.is_empty() {
+        return drawn;
+    }
+    // Other probabilities, or other random numbers. Later on a near-tie of the draw may lead elsewhere.
+    let parts = |a, b| parts_within(a, b, EARLY, EARLY_TOKENS);
+    let seeded: Vec<&Prompt<'_>> = prompts.iter().filter(seeded).collect();
+    let parting = seeded.iter().filter(|it| parts(it.base[0], it.head[0]));
+    let parting: Vec<&&Prompt<'_>> = parting.collect();
+    if parting.len() >= LEAST_OTHER && 2 * parting.len() > seeded.len() {
+        let text = |prompt: &Prompt<'_>| {
+            let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+            format!("{head} instead of {base} in base, with one seed")
+        };
+        let told = parting.iter().map(|it| told(it.head[0], text(it)));
+        drawn.unsure.extend(told);
+    }
+    drawn
+}
+
+impl Drawn {
+    /// Takes the prompts of which head has the fault and base does not: sure by the sign test, unsure if they are most of the
+    /// prompts.
+    fn take(
+        &mut self,
+        prompts: &[Prompt<'_>],
+        has_fault: impl Fn(&Prompt<'_>) -> [bool; 2],
+        text: impl Fn(&Prompt<'_>) -> String,
+    ) {
+        let of = |which: [bool; 2]| prompts.iter().filter(|it| has_fault(it) == which).collect();
+        let (worse, better): (Vec<_>, Vec<_>) = (of([true, false]), of([false, true]));
+        let p = stats::mcnemar_p_worse(worse.len() as u64, better.len() as u64);
+        let faults = worse.iter().map(|it| told(it.head[0], text(it)));
+        if p <= SURE {
+            self.wrong.extend(faults);
+        } else if worse.len() >= LEAST_OTHER && 2 * worse.len() > prompts.len() {
+            self.unsure.extend(faults);
+        }
+    }
+}
+
+/// Those that both arms answered, drawn twice and greedily alone.
+fn prompts<'a>(head: &[&'a Sample], base: &[&'a Sample]) -> Vec<Prompt<'a>> {
+    let [of_head, of_base] = [head, base].map(|samples| Answers::new(samples, &[]));
+    let (pairs, base) = (pairs(head), pairs(base));
+    let prompts = pairs.into_iter().filter_map(|(case, head)| {
+        Some(Prompt {
+            head,
+            base: *base.get(case)?,
+            alone: [*of_head.alone.get(case)?, *of_base.alone.get(case)?],
+        })
+    });
+    prompts.collect()
+}
+
+/// The two answers of each prompt, in the order of the requests.
+fn pairs<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, [&'a Sample; 2]> {
+    let mut of: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
+    let sound = |s: &&&Sample| s.condition() == Some(Condition::Drawn) && is_answer(s);
+    for sample in samples.iter().filter(sound) {
+        of.entry(sample.case.as_deref().unwrap_or_default())
+            .or_default()
+            .push(sample);
+    }
+    let pairs = of.into_iter().filter_map(|(case, mut samples)| {
+        samples.sort_by_key(|sample| sample.index);
+        Some((case, samples.try_into().ok()?))
+    });
+    pairs.collect()
+}
+
+fn told(sample: &Sample, text: String) -> Told {
+    Told {
+        text: format!("{}: {text}", name(sample)),
+        situation: situation(sample),
+        condition: None,
+    }
+}
