@@ -188,7 +188,7 @@ pub struct Expect {
     pub stopped: bool,
     /// The engine should refuse the request: any status is an answer.
     pub refused: bool,
-    /// The engine may lack the route: a status of the 4xx kind is an answer.
+    /// The engine may lack the route, or its template a role: a status from 400 on is an answer.
     pub may_refuse: bool,
     pub logprobs: bool,
     pub keep_text: bool,

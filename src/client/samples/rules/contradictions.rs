@@ -72,7 +72,9 @@ impl Seen<'_> {
                 format!("the prompt was new, yet {cached} of its {prompt} tokens were cached")
             }
             CacheState::Hot if cached == 0 && prompt >= CACHEABLE => {
-                format!("the prompt of {prompt} tokens was sent before, yet none was cached")
+                format!(
+                    "the prompt of {prompt} tokens was sent before, yet none was cached: is there room for all prompts of a batch?"
+                )
             }
             CacheState::Cold | CacheState::Warm | CacheState::Hot => return None,
         };

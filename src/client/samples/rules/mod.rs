@@ -25,7 +25,7 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
     } = *seen.expect;
     match seen.exchange.status {
         // What breaks behind a refusal was not asked for, unless it keeps its client waiting.
-        Some(400..500) if refused || may_refuse => {
+        Some(status) if (refused && status < 500 || may_refuse) && status >= 400 => {
             let is_silent = matches!(seen.exchange.ending, Ending::Silent(_));
             return seen.transport().filter(|_| is_silent);
         }

@@ -232,7 +232,7 @@ fn a_bad_request_that_is_refused_is_no_fault() {
         (
             optional,
             with(Some(500), error, Ending::Whole),
-            (Some(VoidRule::Status), None),
+            (None, Some(500)),
         ),
     ] {
         let sample = sample(&expect, &exchange);

@@ -31,8 +31,8 @@ pub struct Chats<'a> {
     pub in_base: BTreeSet<Prompt<'a>>,
     /// No chat answer of base ended by itself.
     pub never_ends: bool,
-    /// Base's status for a chat that it refuses.
-    pub refused: Option<u16>,
+    /// Base's statuses for the questions that it refuses.
+    pub refused: Vec<u16>,
 }
 
 /// Head's answers beside base's. Without log-probabilities a few others may be near-ties.
@@ -43,9 +43,9 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
     let mut lacking = Lacking::default();
     for (sample, of_base) in pairs.filter(|(head, _)| is_answer(head)) {
         let prompt = Prompt::of(sample);
-        // Base may have no chat route.
-        if of_base.status.is_some() {
-            chats.refused = of_base.status.filter(|_| is_chat(prompt)).or(chats.refused);
+        // Base may have no chat route, or its template no system message.
+        if let Some(status) = of_base.status {
+            chats.refused.push(status);
             continue;
         }
         chats.situations.push(situation(sample));

@@ -31,8 +31,8 @@ const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the
 
 const IGNORES_SEED: &str = "answers that are drawn at temperature 1 are not compared: base's own with one seed are never alike";
 
-const NO_CHATS: &str =
-    "so ends of chat answers are not compared: if its model has no chats, shorten `conditions`";
+const REFUSES: &str =
+    "which are not compared: if it has no chats, take \"ended\" out of `conditions`";
 
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
@@ -110,8 +110,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if ignores_seed {
         measure.remarks.push(IGNORES_SEED.to_owned());
     }
-    if let Some(status) = head.no_chats {
-        let text = format!("base refuses chats (status {status}), {NO_CHATS}");
+    if let Some(status) = head.refused_by_base.first() {
+        let n = head.refused_by_base.len();
+        let text = format!("base refuses {n} of the questions (status {status}), {REFUSES}");
         measure.remarks.push(text);
     }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
@@ -146,8 +147,8 @@ struct Compared<'a> {
     sampled: usize,
     /// Chat answers were compared, and none of base's ended by itself.
     never_ends: bool,
-    /// Base's status for a chat, if it refuses all.
-    no_chats: Option<u16>,
+    /// Base's statuses for the questions that it refuses.
+    refused_by_base: Vec<u16>,
 }
 
 impl<'a> Compared<'a> {
@@ -275,7 +276,7 @@ impl<'a> Compared<'a> {
     fn chats(&mut self, chats: Chats<'a>) {
         chats.situations.iter().for_each(|it| self.count(it));
         self.never_ends |= chats.never_ends;
-        self.no_chats = chats.refused.or(self.no_chats);
+        self.refused_by_base.extend(chats.refused);
         self.wrong.extend(chats.wrong);
         self.unsure.extend(chats.unsure);
         self.untied.extend(chats.untied);

@@ -430,7 +430,7 @@ fn a_chat_route_that_is_lost_is_wrong_and_one_that_base_lacks_is_not() {
     assert_eq!(counts(with_route(), Some(without_route())), (0.0, 0.0));
     let measure = of_launch(&launch(0, with_route()), &launch(1, without_route()));
     assert!(
-        measure.remarks[0].contains("base refuses chats (status 404)"),
+        measure.remarks[0].contains("base refuses 6 of the questions (status 404)"),
         "{:?}",
         measure.remarks
     );
