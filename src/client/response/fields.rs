@@ -44,10 +44,11 @@ pub fn of(exchange: &Exchange, streamed: bool) -> BTreeSet<String> {
 }
 
 fn take(value: &Value, path: String, depth: usize, fields: &mut BTreeSet<String>) {
+    if fields.len() >= FIELDS {
+        return;
+    }
     let mut leaf = |kind: &str| {
-        if fields.len() < FIELDS {
-            fields.insert(format!("{path}: {kind}"));
-        }
+        fields.insert(format!("{path}: {kind}"));
     };
     match value {
         Value::Null => {}

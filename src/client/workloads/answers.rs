@@ -241,7 +241,8 @@ impl Writer<'_> {
         };
         let output = Output {
             streamed,
-            logprobs: self.answers.logprobs.top_k,
+            // A streamed answer shows the path without them, which users take; some servers drop parts of lists in chunks.
+            logprobs: (self.answers.logprobs.top_k).filter(|_| !streamed),
             condition: Some(condition),
             ..Output::whole(tokens)
         };

@@ -235,7 +235,8 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
     let expect = Expect {
         forced,
         most,
-        stopped: output.is_free(),
+        // What is drawn may begin with an end too.
+        stopped: output.is_free() || output.condition == Some(Condition::Drawn),
         may_refuse: output.condition == Some(Condition::Ended),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),

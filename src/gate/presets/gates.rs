@@ -112,7 +112,12 @@ impl Preset<'_> {
             (streams, "cold-start", COLD_START.to_owned()),
             (true, "e2e", E2E.to_owned()),
             (streams, "latency", LATENCY.to_owned()),
-            (streams, "long-answers", LONG_ANSWERS.to_owned()),
+            // Without log-probabilities many long answers part by near-ties.
+            (
+                streams && self.tells_logprobs,
+                "long-answers",
+                LONG_ANSWERS.to_owned(),
+            ),
             (true, "long-prompts", long_prompts.to_owned()),
             (true, "matrix", MATRIX.to_owned()),
             (
@@ -212,9 +217,11 @@ impl Preset<'_> {
             "users",
             "whole",
         ];
-        if !self.chats {
-            added.retain(|name| *name != "prefill-drift");
-        }
+        added.retain(|name| match *name {
+            "prefill-drift" => self.chats,
+            "long-answers" => self.tells_logprobs,
+            _ => true,
+        });
         if self.runs_small() {
             added.push("preemption");
             added.sort_unstable();

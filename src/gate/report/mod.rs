@@ -72,7 +72,7 @@ fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
             let parts = [
                 Some(summary(verdict)),
                 not_run::slower_start(record, verdict),
-                not_run::greater_memory(record, verdict),
+                not_run::greater_memory(record),
                 not_run::not_run(verdict),
             ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")

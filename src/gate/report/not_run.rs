@@ -2,7 +2,7 @@
 //! no check judged.
 
 use super::numbers;
-use verdict::record::{Arm, Metric, RunRecord, RunVerdict};
+use verdict::record::{Arm, Launch, Metric, RunRecord, RunVerdict};
 use verdict::stats;
 
 /// The report mentions a start that is slower than base's by more than this factor and this many seconds.
@@ -21,16 +21,15 @@ pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> 
     if checks.any(|check| check.metric.is_of_start()) {
         return None;
     }
-    let median = |arm| {
-        let launches = record.launches.iter().filter(|launch| launch.arm == arm);
-        let starts = launches.filter_map(|launch| {
-            let startup = &launch.startup;
-            Some(startup.ready_ns?.saturating_sub(startup.spawn_ns) as f64 / 1e9)
-        });
-        let starts: Vec<f64> = starts.collect();
-        stats::median(&starts).filter(|_| starts.len() >= LEAST_LAUNCHES)
+    let start_s = |launch: &Launch| {
+        let startup = &launch.startup;
+        Some(startup.ready_ns?.saturating_sub(startup.spawn_ns) as f64 / 1e9)
     };
-    let (base, head) = (median(Arm::Base)?, median(Arm::Head)?);
+    let [base, head] = [Arm::Base, Arm::Head].map(|arm| values(record, arm, start_s));
+    if base.len().min(head.len()) < LEAST_LAUNCHES {
+        return None;
+    }
+    let (base, head) = (stats::median(&base)?, stats::median(&head)?);
     let of_starts = "cold-start";
     let mut others = verdict.not_run.iter().flat_map(|(_, gates)| gates);
     let command = match others.any(|gate| gate == of_starts) {
@@ -49,20 +48,13 @@ pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> 
 
 /// `head's memory reaches 2048 MiB, base's 700 MiB, which no check of this run judges`: resident in a launch at most, the median
 /// over launches.
-pub fn greater_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
-    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    if checks.any(|check| check.metric == Metric::RssGrowth) {
-        return None;
-    }
-    let median = |arm| {
-        let launches = record.launches.iter().filter(|launch| launch.arm == arm);
-        let greatest = launches.filter_map(|launch| {
-            let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
-            readings.filter_map(|reading| reading.rss_bytes).max()
-        });
-        let greatest: Vec<f64> = greatest.map(|bytes| bytes as f64).collect();
-        stats::median(&greatest)
+pub fn greater_memory(record: &RunRecord) -> Option<String> {
+    let greatest = |launch: &Launch| {
+        let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
+        let bytes = readings.filter_map(|reading| reading.rss_bytes).max();
+        bytes.map(|bytes| bytes as f64)
     };
+    let median = |arm| stats::median(&values(record, arm, greatest));
     let (base, head) = (median(Arm::Base)?, median(Arm::Head)?);
     let unit = Metric::KvBytes.unit();
     (head > GREATER * base && head - base > GREATER_BYTES).then(|| {
@@ -72,6 +64,12 @@ pub fn greater_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
             numbers::value(base, unit)
         )
     })
+}
+
+/// Of each launch of an arm that has one.
+fn values(record: &RunRecord, arm: Arm, value: impl Fn(&Launch) -> Option<f64>) -> Vec<f64> {
+    let launches = record.launches.iter().filter(|launch| launch.arm == arm);
+    launches.filter_map(value).collect()
 }
 
 /// `not run: cold-start, users (gate check --profile full)`; `None` where profiles name no others.

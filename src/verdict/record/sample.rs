@@ -185,7 +185,7 @@ impl Condition {
             Self::Drawn => "drawn at temperature 1",
             Self::Stopped => "cached, with stop strings",
             Self::Left => "left by its client",
-            Self::Ended => "a chat that ends by itself",
+            Self::Ended => "a question",
             Self::Refused => "a bad request",
         }
     }

@@ -83,7 +83,7 @@ fn status(expect: &Expect, exchange: &Exchange, has_error: bool) -> Option<u16> 
         return Some(0);
     }
     match exchange.status? {
-        200 if expect.refused && has_error => Some(400),
+        200 if (expect.refused || expect.may_refuse) && has_error => Some(400),
         status if expect.refused => Some(status),
         status => (expect.may_refuse && (400..600).contains(&status)).then_some(status),
     }

@@ -34,6 +34,9 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
         Some(_) if refused => return seen.transport(),
         _ => {}
     }
+    if may_refuse && seen.transcript.error.is_some() {
+        return None;
+    }
     let failed = seen.status().or_else(|| seen.transport());
     if failed.is_some() || seen.exchange.ending == Ending::Left {
         // What was left is not the whole answer.

@@ -146,6 +146,12 @@ fn is_same_list(other: &Sample, sample: &Sample) -> bool {
     a.trim() != b.trim() && !listed.is_empty() && is_spelt && is_whole && listed == tokens(sample)
 }
 
+/// True if two answers list the same tokens, whatever their texts.
+pub fn lists_alike(other: &Sample, sample: &Sample) -> bool {
+    let (a, b) = (&other.logprobs, &sample.logprobs);
+    !a.is_empty() && a.len() == b.len() && first_listed(other, sample).is_none()
+}
+
 /// A token that no text shows as it is listed: part of a character (U+FFFD; vLLM's `bytes:\xe2`, llama.cpp's `byte: `), or a
 /// special one (`<|im_end|>`).
 fn is_no_text(token: &str) -> bool {

@@ -226,6 +226,11 @@ fn a_bad_request_that_is_refused_is_no_fault() {
         ),
         (
             optional,
+            with(Some(200), error, Ending::Whole),
+            (None, Some(400)),
+        ),
+        (
+            optional,
             with(Some(404), "", silent()),
             (timeout, Some(404)),
         ),

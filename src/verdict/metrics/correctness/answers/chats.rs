@@ -2,10 +2,12 @@
 //!
 //! Main functions: [`beside_base`], [`beside_own`].
 
-use super::difference::{Difference, Pair, Told, name, situation};
+use super::difference::{Difference, Pair, Told, situation};
 use super::ended::{self, Ended};
 use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
-use crate::metrics::correctness::near_tie::{Parting, parting};
+use crate::metrics::correctness::near_tie::{
+    Parting, first_character, lists_alike, may_part_at, parting,
+};
 use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +21,7 @@ pub struct Chats<'a> {
     /// Of each answer that was compared.
     pub situations: Vec<String>,
     pub wrong: Vec<Told>,
-    /// Answers without a field that base's of the same text have: it may be meant.
+    /// Answers without a field that base's have, with a broken character, or of the same tokens: it may be meant.
     pub unsure: Vec<Told>,
     /// Differences that the lists show to be no near-ties, and whether they are differences from the whole answer.
     pub untied: Vec<(Difference<'a>, bool)>,
@@ -39,9 +41,11 @@ pub struct Chats<'a> {
 pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f64>) -> Chats<'a> {
     let mut chats = Chats::default();
     let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let mut suspect = Vec::new();
     let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
-    let mut lacking = Lacking::default();
-    for (sample, of_base) in pairs.filter(|(head, _)| is_answer(head)) {
+    let pairs: Vec<Pair<'_>> = pairs.filter(|(head, _)| is_answer(head)).collect();
+    let whole = whole(pairs.iter().map(|(_, of_base)| *of_base));
+    for (sample, of_base) in &pairs {
         let prompt = Prompt::of(sample);
         // Base may have no chat route, or its template no system message.
         if let Some(status) = of_base.status {
@@ -50,36 +54,37 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         }
         chats.situations.push(situation(sample));
         compared.insert(prompt);
-        lacking.take(sample, of_base);
         if is_chat(prompt) && ended::ended(of_base) {
             ending.insert(prompt);
         }
-        let parting = parting(of_base, sample, near_tie);
+        let parting = Parting {
+            is_tie: is_tie(of_base, sample, whole.get(&prompt), near_tie),
+            ..parting(of_base, sample, near_tie)
+        };
         let (found, text) = match ended::compare(sample, of_base) {
             Ended::Same => continue,
             Ended::Refused(text) => {
-                chats.wrong.push(told(sample, &text));
+                chats.wrong.push(Told::of(sample, &text));
                 continue;
             }
             Ended::GoesOn(text) if is_chat(prompt) => (&mut lost, text),
             Ended::Early(text) if is_chat(prompt) => (&mut early, text),
             _ => (&mut others, format!("{} in base", parting.text)),
         };
-        let Parting {
-            place,
-            is_tie,
-            has_same_tokens,
-            ..
-        } = parting;
-        let difference = Difference::of(of_base, sample, place, told(sample, &text));
-        match is_tie {
+        let told = Told::of(sample, &text);
+        let difference = Difference::of(of_base, sample, parting.place, told);
+        match parting.is_tie {
             Some(true) => {}
             Some(false) => chats.untied.push((difference, false)),
-            None if has_same_tokens => chats.wrong.push(difference.told),
-            None => found.push(difference),
+            None if parting.has_same_tokens => chats.wrong.push(difference.told),
+            None => {
+                if lists_alike(of_base, sample) || breaks_character(of_base, sample) {
+                    suspect.push(Told::of(sample, &text));
+                }
+                found.push(difference);
+            }
         }
     }
-    chats.unsure = lacking.told;
     chats.never_ends = compared.iter().any(|it| is_chat(*it)) && ending.is_empty();
     let (wrong, mut differing) = in_most_of_a_group(others, &compared);
     chats.wrong.extend(wrong.into_iter().map(|d| d.told));
@@ -93,48 +98,22 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
     }
     if !differing.is_empty() {
         chats.in_base = compared;
+    } else if chats.wrong.is_empty() {
+        // However few they are, no near-tie makes such.
+        chats.unsure = suspect;
     }
+    chats.unsure.extend(lacking_fields(&pairs));
     chats.from_base = differing;
     chats
-}
-
-/// Fields that head's answers lack, each told once a mode and route.
-#[derive(Default)]
-struct Lacking<'a> {
-    known: BTreeSet<(bool, bool, &'a str)>,
-    told: Vec<Told>,
-}
-
-impl<'a> Lacking<'a> {
-    fn take(&mut self, sample: &'a Sample, of_base: &'a Sample) {
-        // Other answers may have other fields: a call, a reasoning.
-        if !is_same(sample, of_base) {
-            return;
-        }
-        let is_chat = is_chat(Prompt::of(of_base));
-        for field in of_base.fields.difference(&sample.fields) {
-            if self.known.insert((is_chat, sample.streamed, field)) {
-                // A record from elsewhere may say anything.
-                let field: String = field.chars().take(SHOWN).collect();
-                let text = format!("no field {field:?} as in base's answer of the same text");
-                self.told.push(told(sample, &text));
-            }
-        }
-    }
 }
 
 /// A launch's streamed answers beside the whole ones to the same questions.
 pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a> {
     let mut chats = Chats::default();
-    let is_sound = |s: &&&Sample| {
-        s.condition() == Some(Condition::Ended) && is_answer(s) && s.status.is_none()
-    };
-    let sound = || samples.iter().filter(is_sound).copied();
-    let whole: BTreeMap<Prompt<'_>, &Sample> = sound()
-        .filter(|s| !s.streamed)
-        .map(|s| (Prompt::of(s), s))
-        .collect();
-    for sample in sound().filter(|s| s.streamed) {
+    let is_sound = |s: &&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
+    let sound = || samples.iter().copied().filter(is_sound);
+    let whole = whole(sound());
+    for sample in sound().filter(|s| s.streamed && s.status.is_none()) {
         let prompt = Prompt::of(sample);
         let Some(whole) = whole.get(&prompt) else {
             continue;
@@ -143,21 +122,80 @@ pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a
         if is_same(whole, sample) {
             continue;
         }
-        let Parting {
-            place,
-            is_tie,
-            text,
-            ..
-        } = parting(whole, sample, near_tie);
-        let told = told(sample, &format!("{text} in the whole answer"));
+        let Parting { place, text, .. } = parting(whole, sample, near_tie);
+        let told = Told::of(sample, &format!("{text} in the whole answer"));
         let difference = Difference::of(whole, sample, place, told);
-        match is_tie {
+        match is_tie(whole, sample, Some(whole), near_tie) {
             Some(true) => {}
             Some(false) => chats.untied.push((difference, true)),
             None => chats.from_alone.push(difference),
         }
     }
     chats
+}
+
+/// The whole answer to each question, if it is not refused.
+fn whole<'a>(samples: impl Iterator<Item = &'a Sample>) -> BTreeMap<Prompt<'a>, &'a Sample> {
+    let whole = samples.filter(|s| !s.streamed && s.status.is_none());
+    whole.map(|s| (Prompt::of(s), s)).collect()
+}
+
+/// True if a near-tie leads from `other` to `sample`, by their lists, or where those are missing by that of a `whole` answer of
+/// the same text; `None` where no list tells.
+fn is_tie(
+    other: &Sample,
+    sample: &Sample,
+    whole: Option<&&Sample>,
+    near_tie: Option<f64>,
+) -> Option<bool> {
+    parting(other, sample, near_tie).is_tie.or_else(|| {
+        let whole = whole.filter(|whole| is_same(whole, other))?;
+        may_part_at(whole, first_character(other, sample), near_tie?)
+    })
+}
+
+/// Of head's text a character is broken that is whole in base's.
+fn breaks_character(of_base: &Sample, sample: &Sample) -> bool {
+    let is_broken = |s: &Sample| {
+        let text = s.text.as_deref().unwrap_or_default();
+        text.contains(char::REPLACEMENT_CHARACTER)
+    };
+    is_broken(sample) && !is_broken(of_base)
+}
+
+/// What tells the fields of answers: a chat or a text, and streamed or whole.
+type Kind = (bool, bool);
+
+/// Fields that all of base's answers of a kind have, and of those with the same text one of head's has not; each told once.
+fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
+    let kind = |s: &Sample| -> Kind { (is_chat(Prompt::of(s)), s.streamed) };
+    let mut common: BTreeMap<Kind, BTreeSet<String>> = BTreeMap::new();
+    for (_, of_base) in pairs.iter().filter(|(_, of_base)| of_base.status.is_none()) {
+        let fields = &of_base.fields;
+        let common = common
+            .entry(kind(of_base))
+            .or_insert_with(|| fields.clone());
+        common.retain(|field| fields.contains(field));
+        // What they say of a cache is sent where it knew something.
+        common.retain(|field| !field.contains("_details"));
+    }
+    let mut told = Vec::new();
+    for (sample, _) in pairs
+        .iter()
+        .filter(|(head, of_base)| is_same(head, of_base))
+    {
+        let Some(common) = common.get_mut(&kind(sample)) else {
+            continue;
+        };
+        for field in common.difference(&sample.fields) {
+            // A record from elsewhere may say anything.
+            let field: String = field.chars().take(SHOWN).collect();
+            let text = format!("no field {field:?} as in base's answers");
+            told.push(Told::of(sample, &text));
+        }
+        common.retain(|field| sample.fields.contains(field));
+    }
+    told
 }
 
 /// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all texts.
@@ -230,12 +268,4 @@ fn is_chat(prompt: Prompt<'_>) -> bool {
 
 fn are_most(differing: usize, of: usize) -> bool {
     differing >= LEAST_OTHER && 2 * differing > of
-}
-
-fn told(sample: &Sample, text: &str) -> Told {
-    Told {
-        text: format!("{}: {text}", name(sample)),
-        situation: situation(sample),
-        condition: None,
-    }
 }

@@ -19,6 +19,16 @@ pub struct Told {
     pub text: String,
 }
 
+impl Told {
+    pub fn of(sample: &Sample, text: &str) -> Self {
+        Self {
+            text: format!("{}: {text}", name(sample)),
+            situation: situation(sample),
+            condition: None,
+        }
+    }
+}
+
 /// An answer that differs from another one to its prompt, and not by a near-tie that is listed.
 pub struct Difference<'a> {
     pub prompt: Prompt<'a>,

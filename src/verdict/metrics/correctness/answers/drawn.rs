@@ -3,7 +3,7 @@
 //!
 //! Main function: [`beside_base`].
 
-use super::difference::{Told, name, situation};
+use super::difference::{Told, situation};
 use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, SURE, is_answer, is_same, parts_within, quoted,
 };
@@ -19,78 +19,104 @@ pub struct Drawn {
     pub wrong: Vec<Told>,
     /// It may be meant, as where an engine draws its random numbers otherwise.
     pub unsure: Vec<Told>,
-    /// Prompts were compared, and base's two answers with one seed are others for all of them.
+    /// Base's two answers with one seed are alike for less than half of the prompts.
     pub ignores_seed: bool,
 }
 
-/// A prompt's answers in both arms.
-struct Prompt<'a> {
+/// A prompt's two draws in each arm.
+struct Twice<'a> {
     head: [&'a Sample; 2],
     base: [&'a Sample; 2],
     /// Greedy ones.
     alone: [&'a Sample; 2],
 }
 
+/// All prompts at once; if nothing is found, the streamed ones and the others by themselves.
 pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
-    let prompts = prompts(head, base);
-    let mut drawn = Drawn::default();
-    let own = prompts.iter().flat_map(|prompt| prompt.head);
+    let all = twice(head, base);
+    let mut drawn = Drawn::of(&all);
+    let own = all.iter().flat_map(|prompt| prompt.head);
     drawn.situations = own.map(situation).collect();
-    let repeats = |[first, second]: [&Sample; 2]| is_same(first, second);
-    let seeded = |prompt: &&Prompt<'_>| repeats(prompt.base);
-    drawn.ignores_seed = prompts.len() >= LEAST_OTHER && !prompts.iter().any(|it| seeded(&it));
-
-    // The temperature is ignored.
-    let is_greedy = |drawn: [&Sample; 2], alone: &Sample| drawn.iter().all(|it| is_same(it, alone));
-    let greedy = |prompt: &Prompt<'_>| {
-        let [of_head, of_base] = prompt.alone;
-        [
-            is_greedy(prompt.head, of_head),
-            is_greedy(prompt.base, of_base),
-        ]
-    };
-    drawn.take(&prompts, greedy, |prompt| {
-        let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
-        format!("{head} is what it says at temperature 0; base draws {base}")
-    });
-    // The seed is ignored.
-    let others = |prompt: &Prompt<'_>| [prompt.head, prompt.base].map(|it| !repeats(it));
-    drawn.take(&prompts, others, |prompt| {
-        let [first, second] = prompt.head.map(|it| quoted(it, 0));
-        format!("{first} and {second} with one seed; base's are alike")
-    });
-    if !drawn.wrong.is_empty() || !drawn.unsure.is_empty() {
-        return drawn;
-    }
-    // Other probabilities, or other random numbers. Later on a near-tie of the draw may lead elsewhere.
-    let parts = |a, b| parts_within(a, b, EARLY, EARLY_TOKENS);
-    let seeded: Vec<&Prompt<'_>> = prompts.iter().filter(seeded).collect();
-    let parting = seeded.iter().filter(|it| parts(it.base[0], it.head[0]));
-    let parting: Vec<&&Prompt<'_>> = parting.collect();
-    if parting.len() >= LEAST_OTHER && 2 * parting.len() > seeded.len() {
-        let text = |prompt: &Prompt<'_>| {
-            let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
-            format!("{head} instead of {base} in base, with one seed")
-        };
-        let told = parting.iter().map(|it| told(it.head[0], text(it)));
-        drawn.unsure.extend(told);
+    let seeded = all.iter().filter(|prompt| prompt.is_seeded()).count();
+    drawn.ignores_seed = all.len() >= LEAST_OTHER && 2 * seeded < all.len();
+    let (streamed, whole): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|prompt| prompt.head[0].streamed);
+    for mode in [streamed, whole] {
+        if drawn.wrong.is_empty() && drawn.unsure.is_empty() {
+            let of_mode = Drawn::of(&mode);
+            (drawn.wrong, drawn.unsure) = (of_mode.wrong, of_mode.unsure);
+        }
     }
     drawn
 }
 
+impl Twice<'_> {
+    /// Base's two answers are alike.
+    fn is_seeded(&self) -> bool {
+        repeats(self.base)
+    }
+}
+
+/// Two draws with one seed: later on a near-tie of the draw may lead elsewhere.
+fn repeats([first, second]: [&Sample; 2]) -> bool {
+    !parts_within(first, second, EARLY, EARLY_TOKENS)
+}
+
 impl Drawn {
+    fn of(prompts: &[Twice<'_>]) -> Self {
+        let mut drawn = Self::default();
+        // The temperature is ignored.
+        let is_greedy =
+            |drawn: [&Sample; 2], alone: &Sample| drawn.iter().all(|it| is_same(it, alone));
+        let greedy = |prompt: &Twice<'_>| {
+            let [of_head, of_base] = prompt.alone;
+            [
+                is_greedy(prompt.head, of_head),
+                is_greedy(prompt.base, of_base),
+            ]
+        };
+        drawn.take(prompts, greedy, |prompt| {
+            let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+            format!("{head} is what it says at temperature 0; base draws {base}")
+        });
+        // The seed is ignored.
+        let others = |prompt: &Twice<'_>| [prompt.head, prompt.base].map(|it| !repeats(it));
+        drawn.take(prompts, others, |prompt| {
+            let [first, second] = prompt.head.map(|it| quoted(it, 0));
+            format!("{first} and {second} with one seed; base's are alike")
+        });
+        if !drawn.wrong.is_empty() || !drawn.unsure.is_empty() {
+            return drawn;
+        }
+        // Other probabilities, or other random numbers.
+        let seeded: Vec<&Twice<'_>> = prompts.iter().filter(|it| it.is_seeded()).collect();
+        let parting = seeded
+            .iter()
+            .filter(|it| !repeats([it.base[0], it.head[0]]));
+        let parting: Vec<&&Twice<'_>> = parting.collect();
+        if parting.len() >= LEAST_OTHER && 2 * parting.len() > seeded.len() {
+            let text = |prompt: &Twice<'_>| {
+                let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+                format!("{head} instead of {base} in base, with one seed")
+            };
+            let told = parting.iter().map(|it| Told::of(it.head[0], &text(it)));
+            drawn.unsure.extend(told);
+        }
+        drawn
+    }
+
     /// Takes the prompts of which head has the fault and base does not: sure by the sign test, unsure if they are most of the
     /// prompts.
     fn take(
         &mut self,
-        prompts: &[Prompt<'_>],
-        has_fault: impl Fn(&Prompt<'_>) -> [bool; 2],
-        text: impl Fn(&Prompt<'_>) -> String,
+        prompts: &[Twice<'_>],
+        has_fault: impl Fn(&Twice<'_>) -> [bool; 2],
+        text: impl Fn(&Twice<'_>) -> String,
     ) {
         let of = |which: [bool; 2]| prompts.iter().filter(|it| has_fault(it) == which).collect();
         let (worse, better): (Vec<_>, Vec<_>) = (of([true, false]), of([false, true]));
         let p = stats::mcnemar_p_worse(worse.len() as u64, better.len() as u64);
-        let faults = worse.iter().map(|it| told(it.head[0], text(it)));
+        let faults = worse.iter().map(|it| Told::of(it.head[0], &text(it)));
         if p <= SURE {
             self.wrong.extend(faults);
         } else if worse.len() >= LEAST_OTHER && 2 * worse.len() > prompts.len() {
@@ -100,11 +126,11 @@ impl Drawn {
 }
 
 /// Those that both arms answered, drawn twice and greedily alone.
-fn prompts<'a>(head: &[&'a Sample], base: &[&'a Sample]) -> Vec<Prompt<'a>> {
+fn twice<'a>(head: &[&'a Sample], base: &[&'a Sample]) -> Vec<Twice<'a>> {
     let [of_head, of_base] = [head, base].map(|samples| Answers::new(samples, &[]));
     let (pairs, base) = (pairs(head), pairs(base));
     let prompts = pairs.into_iter().filter_map(|(case, head)| {
-        Some(Prompt {
+        Some(Twice {
             head,
             base: *base.get(case)?,
             alone: [*of_head.alone.get(case)?, *of_base.alone.get(case)?],
@@ -127,12 +153,4 @@ fn pairs<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, [&'a Sample; 2]> {
         Some((case, samples.try_into().ok()?))
     });
     pairs.collect()
-}
-
-fn told(sample: &Sample, text: String) -> Told {
-    Told {
-        text: format!("{}: {text}", name(sample)),
-        situation: situation(sample),
-        condition: None,
-    }
 }

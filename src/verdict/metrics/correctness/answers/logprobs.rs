@@ -43,11 +43,11 @@ pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
     let pairs = requests.beside_base(&requests.all).into_iter();
     for (head, sample) in pairs.filter(|(head, base)| listed(head) && listed(base)) {
         let prompt = || super::Prompt::of(sample).to_string();
-        if let Some(nats) = distance(head, sample) {
+        if let Some(nats) = distance(head, sample, Some(FARTHEST)) {
             of_head.entry(prompt()).or_default().push(nats);
         }
         let alone = base.alone(sample);
-        let own = alone.and_then(|alone| distance(sample, alone));
+        let own = alone.and_then(|alone| distance(sample, alone, None));
         if let Some(nats) = own {
             of_base.entry(prompt()).or_default().push(nats);
         }
@@ -68,14 +68,15 @@ pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
 }
 
 /// Mean distance of `sample` over the tokens that both begin with; `None` where none of them has a log-probability in `from`.
-fn distance(sample: &Sample, from: &Sample) -> Option<f64> {
+/// `missing`: how far one is that only `sample` lacks; `None`: it does not count.
+fn distance(sample: &Sample, from: &Sample, missing: Option<f64>) -> Option<f64> {
     let alike = sample.logprobs.iter().zip(&from.logprobs);
     let alike = alike.take_while(|(own, from)| own.token == from.token);
     let usable = |nats: &f64| nats.abs() < FARTHEST;
     let distances = alike.filter_map(|(own, from)| {
         let from = from.logprob.filter(usable)?;
         let own = own.logprob.filter(usable);
-        Some(own.map_or(FARTHEST, |own| (own - from).abs()))
+        own.map(|own| (own - from).abs()).or(missing)
     });
     mean(&distances.collect::<Vec<f64>>())
 }

@@ -29,7 +29,8 @@ const QUARTER: f64 = 0.25;
 const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
                               know `top_p`";
 
-const IGNORES_SEED: &str = "answers that are drawn at temperature 1 are not compared: base's own with one seed are never alike";
+const IGNORES_SEED: &str =
+    "whether head obeys a seed is not compared: base's own answers with one seed are seldom alike";
 
 const REFUSES: &str =
     "which are not compared: if it has no chats, take \"ended\" out of `conditions`";
