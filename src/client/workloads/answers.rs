@@ -22,7 +22,7 @@
 
 use super::bad_request::BAD;
 use super::prompt::SentPrompt;
-use super::questions::QUESTIONS;
+use super::questions::{QUESTIONS, STORIES};
 use super::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::{Output, chat, prompted};
 use crate::socket::connection::Ask;
@@ -154,6 +154,7 @@ impl Writer<'_> {
             // Engines differ in which tokens they list of a stop string.
             logprobs: (self.answers.logprobs.top_k).filter(|_| condition != Condition::Stopped),
             condition: Some(condition),
+            is_free: condition == Condition::Stopped,
             leaves: None,
         };
         let shorter = SHORTER[pass as usize % SHORTER.len()];
@@ -209,8 +210,8 @@ impl Writer<'_> {
         prompted(self.endpoint, said, label, output)
     }
 
-    /// Each question over the chat route, whole and then streamed, and its text alone. In a chat an answer may have as many
-    /// tokens as a model needs that thinks first.
+    /// Each question over the chat route, whole and then streamed, and its text alone; then stories, which are also drawn. In a
+    /// chat an answer may have as many tokens as a model needs that thinks first.
     fn questions(&mut self) -> Wave {
         const TOKENS: u32 = 64;
         let mut requests = Vec::new();
@@ -229,6 +230,22 @@ impl Writer<'_> {
             };
             requests.push(prompted(self.endpoint, said, label, output));
         }
+        for (number, story) in (QUESTIONS.len()..).zip(&STORIES) {
+            let name = story.name(number);
+            let (label, output) = self.ended(name.clone(), TOKENS / 2, false);
+            requests.push(chat(self.endpoint, &story.messages(), label, output));
+            let draws = if self.has(Condition::Sampled) { 2 } else { 0 };
+            for _ in 0..draws {
+                let is_odd = !number.is_multiple_of(2);
+                let (mut label, mut output) = self.ended(name.clone(), TOKENS / 2, is_odd);
+                let condition = Condition::Drawn;
+                label.setting = Some(Setting::Answer { condition, pass: 0 });
+                output.condition = Some(condition);
+                let mut drawn = chat(self.endpoint, &story.messages(), label, output);
+                drawn.expect.may_refuse = true;
+                requests.push(drawn);
+            }
+        }
         Wave::new(requests, Pace::Slots(1))
     }
 
@@ -244,6 +261,7 @@ impl Writer<'_> {
             // A streamed answer shows the path without them, which users take; some servers drop parts of lists in chunks.
             logprobs: (self.answers.logprobs.top_k).filter(|_| !streamed),
             condition: Some(condition),
+            is_free: true,
             ..Output::whole(tokens)
         };
         (label, output)

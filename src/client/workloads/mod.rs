@@ -114,6 +114,8 @@ pub struct Output {
     pub logprobs: Option<u32>,
     /// Requests that are sampled or stopped have further parameters.
     pub condition: Option<Condition>,
+    /// Its length is not forced: it ends by itself, or at a string.
+    pub is_free: bool,
     /// The client disconnects after this time, or as the answer begins; `None`: never.
     pub leaves: Option<Duration>,
 }
@@ -125,6 +127,7 @@ impl Output {
             streamed: false,
             logprobs: None,
             condition: None,
+            is_free: false,
             leaves: None,
         }
     }
@@ -134,11 +137,6 @@ impl Output {
             streamed: true,
             ..Self::whole(tokens)
         }
-    }
-
-    /// Its length is not forced: it ends by itself, or at a string.
-    fn is_free(self) -> bool {
-        matches!(self.condition, Some(Condition::Stopped | Condition::Ended))
     }
 
     /// The same request, which its client may leave.
@@ -221,7 +219,7 @@ fn mode(endpoint: &Endpoint, output: Output) -> Mode {
 fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
     let tokens = output.tokens;
     let (mut forced, mut most) = (None, None);
-    let length = if output.is_free() {
+    let length = if output.is_free {
         // It may end by itself too. A least length would hold back the stop strings (vLLM).
         most = Some(tokens);
         Length::at_most(tokens)
@@ -236,7 +234,7 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
         forced,
         most,
         // What is drawn may begin with an end too.
-        stopped: output.is_free() || output.condition == Some(Condition::Drawn),
+        stopped: output.is_free || output.condition == Some(Condition::Drawn),
         may_refuse: output.condition == Some(Condition::Ended),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),

@@ -58,6 +58,14 @@ pub const QUESTIONS: [Question; plan::QUESTIONS as usize] = [
     },
 ];
 
+/// Questions without a short answer, which temperature 1 answers otherwise than temperature 0.
+pub const STORIES: [Question; plan::STORIES as usize] = [
+    asked("Tell me a story of a dragon."),
+    asked("Describe a city that you make up."),
+    asked("Write a letter to a friend."),
+    asked("Invent a game, and explain its rules."),
+];
+
 impl Question {
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();

@@ -22,9 +22,10 @@ pub use model::{
     Answers, Arrivals, BAD_REQUESTS, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
     CalibrationConfig, Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries,
     FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Logprobs, Matrix, Mixed,
-    Named, Part, Plan, Plausible, PromptBlocks, QUESTIONS, RequestBounds, Rule, SandboxSetting,
-    Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks, Telemetry, TextCase,
-    TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload, WorkloadKind,
+    Named, Part, Plan, Plausible, PromptBlocks, QUESTIONS, RequestBounds, Rule, STORIES,
+    SandboxSetting, Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks,
+    Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload,
+    WorkloadKind,
 };
 pub use read::{
     GitHubRules, PlanError, Selection, baseline_config, baseline_directory, calibration_config,

@@ -64,13 +64,17 @@ fn engines_of_a_block_answer_in_turn() {
         let blocks = flights(&by_turns, workload);
         assert!(!blocks.is_empty(), "{workload}");
         for flights in blocks.values() {
-            for pair in flights.windows(2) {
+            // One client may ask for its first turns before the other one has made its prompts.
+            let begun = flights.iter().position(|(.., arm)| *arm != flights[0].2);
+            let begun = begun.expect("both arms send");
+            assert!(begun <= 4, "{workload}: the other arm is late: {flights:?}");
+            for (n, pair) in flights.windows(2).enumerate() {
                 let [(_, done, first), (send, _, second)] = pair else {
                     unreachable!()
                 };
                 assert!(send >= done, "{workload}: two requests at once");
-                assert_ne!(
-                    first, second,
+                assert!(
+                    first != second || n + 1 < begun,
                     "{workload}: no turn was passed on: {flights:?}"
                 );
             }

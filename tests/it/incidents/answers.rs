@@ -225,9 +225,12 @@ fn draws_that_are_others_than_bases_are_no_pass() {
     for able in ENGINES {
         let told = |head| story(able, &[], head, 1);
         let (open, rule) = ("inconclusive", "answers-differ");
-        told(&["draws=1"]).says("same", open, rule, &["is what it says at temperature 0"]);
-        told(&["draws=2"]).says("same", open, rule, &["with one seed; base's are alike"]);
+        let greedy = &["is what it says at temperature 0"];
+        told(&["draws=1"]).says("same", "fail", "ceiling", greedy);
+        let unseeded = &["with one seed; base's are alike"];
+        told(&["draws=2"]).says("same", "fail", "ceiling", unseeded);
         told(&["draws=3"]).says("same", open, rule, &["in base, with one seed"]);
+        told(&["draws=4"]).says("same", open, rule, &["prompt chat 8", greedy[0]]);
         // Main ignores the seed.
         let told = story(able, &["draws=2"], &["draws=2"], 1);
         told.says("same", "pass", "ceiling", &[]);

@@ -264,6 +264,9 @@ pub struct Answers {
 /// Questions of the condition `ended`.
 pub const QUESTIONS: u32 = 8;
 
+/// Of these, questions without a short answer.
+pub const STORIES: u32 = 4;
+
 /// Bad requests besides a prompt that is too long.
 pub const BAD_REQUESTS: u32 = 8;
 
@@ -286,8 +289,9 @@ impl Answers {
         let a_pass = prompts * (10 + 3 * sampled + stopped)
             + of(Condition::Left) * (prompts / 2)
             + u64::from(self.bad_requests());
-        // Over the chat route whole and streamed, and as text.
-        let ended = of(Condition::Ended) * 3 * u64::from(QUESTIONS);
+        // Questions over the chat route whole and streamed, and as text; stories, and each drawn twice.
+        let stories = u64::from(STORIES) * (1 + 2 * sampled);
+        let ended = of(Condition::Ended) * (3 * u64::from(QUESTIONS) + stories);
         a_pass * u64::from(self.passes) + ended
     }
 }

@@ -105,9 +105,10 @@ impl<'a> Answer<'a> {
         }
         match (ask.drawn, knobs.count("draws")) {
             (None, _) | (_, 1) => {}
+            (_, 4) if ask.chat => {}
             (Some(_), 2) => answer.words = words(&[number.to_string()], count),
-            (Some(seed), hotter) => {
-                let drawn = [format!("{seed} {hotter}"), ask.prompt.concat()];
+            (Some(seed), draws) => {
+                let drawn = [format!("{seed} {}", draws == 3), ask.prompt.concat()];
                 answer.words = words(&drawn, count);
             }
         }

@@ -188,7 +188,7 @@ const KNOBS: [(&str, f64, &str); 61] = [
     (
         "draws",
         0.0,
-        "at temperature 1: 1: the greedy answer, 2: another each time; 3: from other probabilities",
+        "at temperature 1: 1: the greedy answer, 2: another each time; 3: from other probabilities; 4: as 1, in chats alone",
     ),
     (
         "samples",

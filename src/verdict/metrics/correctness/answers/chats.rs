@@ -262,7 +262,7 @@ fn groups(prompt: Prompt<'_>) -> Vec<Group> {
     }
 }
 
-fn is_chat(prompt: Prompt<'_>) -> bool {
+pub fn is_chat(prompt: Prompt<'_>) -> bool {
     matches!(prompt, Prompt::Case(case) if case.starts_with("chat"))
 }
 

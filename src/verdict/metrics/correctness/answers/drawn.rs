@@ -3,9 +3,11 @@
 //!
 //! Main function: [`beside_base`].
 
+use super::chats;
 use super::difference::{Told, situation};
 use super::{
-    Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, SURE, is_answer, is_same, parts_within, quoted,
+    Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, is_answer, is_same, parts_within,
+    quoted,
 };
 use crate::record::{Condition, Sample};
 use crate::stats;
@@ -31,7 +33,7 @@ struct Twice<'a> {
     alone: [&'a Sample; 2],
 }
 
-/// All prompts at once; if nothing is found, the streamed ones and the others by themselves.
+/// All prompts at once; if nothing is found, the chats by themselves, and of the others the streamed ones and the whole ones.
 pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
     let all = twice(head, base);
     let mut drawn = Drawn::of(&all);
@@ -39,9 +41,11 @@ pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
     drawn.situations = own.map(situation).collect();
     let seeded = all.iter().filter(|prompt| prompt.is_seeded()).count();
     drawn.ignores_seed = all.len() >= LEAST_OTHER && 2 * seeded < all.len();
-    let (streamed, whole): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|prompt| prompt.head[0].streamed);
-    for mode in [streamed, whole] {
+    let (chats, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Twice::is_chat);
+    let (streamed, whole): (Vec<_>, Vec<_>) = others
+        .into_iter()
+        .partition(|prompt| prompt.head[0].streamed);
+    for mode in [chats, streamed, whole] {
         if drawn.wrong.is_empty() && drawn.unsure.is_empty() {
             let of_mode = Drawn::of(&mode);
             (drawn.wrong, drawn.unsure) = (of_mode.wrong, of_mode.unsure);
@@ -51,6 +55,10 @@ pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
 }
 
 impl Twice<'_> {
+    fn is_chat(&self) -> bool {
+        chats::is_chat(Prompt::of(self.head[0]))
+    }
+
     /// Base's two answers are alike.
     fn is_seeded(&self) -> bool {
         repeats(self.base)
@@ -127,22 +135,36 @@ impl Drawn {
 
 /// Those that both arms answered, drawn twice and greedily alone.
 fn twice<'a>(head: &[&'a Sample], base: &[&'a Sample]) -> Vec<Twice<'a>> {
-    let [of_head, of_base] = [head, base].map(|samples| Answers::new(samples, &[]));
+    let greedy = [head, base].map(greedy);
     let (pairs, base) = (pairs(head), pairs(base));
     let prompts = pairs.into_iter().filter_map(|(case, head)| {
         Some(Twice {
             head,
             base: *base.get(case)?,
-            alone: [*of_head.alone.get(case)?, *of_base.alone.get(case)?],
+            alone: [*greedy[0].get(case)?, *greedy[1].get(case)?],
         })
     });
     prompts.collect()
 }
 
+/// The greedy answer to each prompt: alone, or to a chat whole.
+fn greedy<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, &'a Sample> {
+    let mut greedy = Answers::new(samples, &[]).alone;
+    let ended = samples
+        .iter()
+        .filter(|s| s.condition() == Some(Condition::Ended));
+    for sample in ended.filter(|s| !s.streamed && is_answer(s) && s.status.is_none()) {
+        greedy.insert(sample.case.as_deref().unwrap_or_default(), sample);
+    }
+    greedy
+}
+
 /// The two answers of each prompt, in the order of the requests.
 fn pairs<'a>(samples: &[&'a Sample]) -> BTreeMap<&'a str, [&'a Sample; 2]> {
     let mut of: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
-    let sound = |s: &&&Sample| s.condition() == Some(Condition::Drawn) && is_answer(s);
+    let sound = |s: &&&Sample| {
+        s.condition() == Some(Condition::Drawn) && is_answer(s) && s.status.is_none()
+    };
     for sample in samples.iter().filter(sound) {
         of.entry(sample.case.as_deref().unwrap_or_default())
             .or_default()

@@ -186,6 +186,30 @@ fn an_answer_is_drawn_at_its_temperature_and_with_its_seed() {
     }
     // Other probabilities, or random numbers drawn otherwise.
     assert_eq!(of(other, 16), (16.0, 0.0));
+    // In chats alone.
+    let chats = |fault: fn(u32, bool) -> String| {
+        let of = |said: fn(u32, bool) -> String| {
+            let mut samples = drawn(16, right);
+            for n in 8..12 {
+                let story = |index, condition, text: String| {
+                    answer(index, &format!("chat {n}"), condition, &text)
+                };
+                let whole = format!("{n} greedy and long enough");
+                samples.push(Sample {
+                    streamed: false,
+                    ..story(80 + 3 * n, Condition::Ended, whole)
+                });
+                samples.push(story(81 + 3 * n, Condition::Drawn, said(n, false)));
+                samples.push(story(82 + 3 * n, Condition::Drawn, said(n, true)));
+            }
+            samples
+        };
+        counts(of(fault), Some(of(right)))
+    };
+    assert_eq!(chats(right), (0.0, 0.0));
+    for fault in [cold, unseeded, other] {
+        assert_eq!(chats(fault), (4.0, 0.0));
+    }
     // A near-tie of the draw.
     assert_eq!(of(late, 16), (0.0, 0.0));
     // Base has the fault too, or it alone.
