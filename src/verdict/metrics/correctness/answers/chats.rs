@@ -6,7 +6,7 @@ use super::difference::{Difference, Pair, Told, situation};
 use super::ended::{self, Ended};
 use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
-    Parting, first_character, lists_alike, may_part_at, parting,
+    Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
 use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
 use crate::stats;
@@ -57,10 +57,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         if is_chat(prompt) && ended::ended(of_base) {
             ending.insert(prompt);
         }
-        let parting = Parting {
-            is_tie: is_tie(of_base, sample, whole.get(&prompt), near_tie),
-            ..parting(of_base, sample, near_tie)
-        };
+        let parting = beside(of_base, sample, whole.get(&prompt), near_tie);
         let (found, text) = match ended::compare(sample, of_base) {
             Ended::Same => continue,
             Ended::Refused(text) => {
@@ -122,10 +119,10 @@ pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a
         if is_same(whole, sample) {
             continue;
         }
-        let Parting { place, text, .. } = parting(whole, sample, near_tie);
-        let told = Told::of(sample, &format!("{text} in the whole answer"));
-        let difference = Difference::of(whole, sample, place, told);
-        match is_tie(whole, sample, Some(whole), near_tie) {
+        let parting = beside(whole, sample, Some(whole), near_tie);
+        let told = Told::of(sample, &format!("{} in the whole answer", parting.text));
+        let difference = Difference::of(whole, sample, parting.place, told);
+        match parting.is_tie {
             Some(true) => {}
             Some(false) => chats.untied.push((difference, true)),
             None => chats.from_alone.push(difference),
@@ -140,18 +137,21 @@ fn whole<'a>(samples: impl Iterator<Item = &'a Sample>) -> BTreeMap<Prompt<'a>, 
     whole.map(|s| (Prompt::of(s), s)).collect()
 }
 
-/// True if a near-tie leads from `other` to `sample`, by their lists, or where those are missing by that of a `whole` answer of
-/// the same text; `None` where no list tells.
-fn is_tie(
+/// The first difference. Where lists are missing, that of a `whole` answer of the same text tells near-ties. It does not say
+/// whether head's token is the other one, so it excuses nothing at the first token, where near-ties are few.
+fn beside(
     other: &Sample,
     sample: &Sample,
     whole: Option<&&Sample>,
     near_tie: Option<f64>,
-) -> Option<bool> {
-    parting(other, sample, near_tie).is_tie.or_else(|| {
+) -> Parting {
+    let mut parting = parting(other, sample, near_tie);
+    parting.is_tie = parting.is_tie.or_else(|| {
         let whole = whole.filter(|whole| is_same(whole, other))?;
-        may_part_at(whole, first_character(other, sample), near_tie?)
-    })
+        let is_tie = may_part_at(whole, first_character(other, sample), near_tie?);
+        is_tie.filter(|is_tie| !is_tie || !parts_at_once(other, sample))
+    });
+    parting
 }
 
 /// Of head's text a character is broken that is whole in base's.
