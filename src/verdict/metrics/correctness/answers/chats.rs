@@ -115,6 +115,7 @@ pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a
         let Some(whole) = whole.get(&prompt) else {
             continue;
         };
+        chats.situations.push(situation(sample));
         chats.repeated.insert(prompt);
         if is_same(whole, sample) {
             continue;

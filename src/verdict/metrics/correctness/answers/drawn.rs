@@ -9,6 +9,7 @@ use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, is_answer, is_same, parts_within,
     quoted,
 };
+use crate::metrics::correctness::near_tie::first_character;
 use crate::record::{Condition, Sample};
 use crate::stats;
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 /// What a comparison of drawn answers found.
 #[derive(Default)]
 pub struct Drawn {
-    /// Of each answer that was compared.
+    /// Of each prompt that was compared.
     pub situations: Vec<String>,
     pub wrong: Vec<Told>,
     /// It may be meant, as where an engine draws its random numbers otherwise.
@@ -37,8 +38,7 @@ struct Twice<'a> {
 pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
     let all = twice(head, base);
     let mut drawn = Drawn::of(&all);
-    let own = all.iter().flat_map(|prompt| prompt.head);
-    drawn.situations = own.map(situation).collect();
+    drawn.situations = all.iter().map(|it| situation(it.head[0])).collect();
     let seeded = all.iter().filter(|prompt| prompt.is_seeded()).count();
     drawn.ignores_seed = all.len() >= LEAST_OTHER && 2 * seeded < all.len();
     let (chats, others): (Vec<_>, Vec<_>) = all.into_iter().partition(Twice::is_chat);
@@ -70,6 +70,12 @@ fn repeats([first, second]: [&Sample; 2]) -> bool {
     !parts_within(first, second, EARLY, EARLY_TOKENS)
 }
 
+/// Both where they part.
+fn quoted_apart(answers: [&Sample; 2]) -> [String; 2] {
+    let place = first_character(answers[0], answers[1]);
+    answers.map(|it| quoted(it, place))
+}
+
 impl Drawn {
     fn of(prompts: &[Twice<'_>]) -> Self {
         let mut drawn = Self::default();
@@ -84,13 +90,13 @@ impl Drawn {
             ]
         };
         drawn.take(prompts, greedy, |prompt| {
-            let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+            let [head, base] = quoted_apart([prompt.head[0], prompt.base[0]]);
             format!("{head} is what it says at temperature 0; base draws {base}")
         });
         // The seed is ignored.
         let others = |prompt: &Twice<'_>| [prompt.head, prompt.base].map(|it| !repeats(it));
         drawn.take(prompts, others, |prompt| {
-            let [first, second] = prompt.head.map(|it| quoted(it, 0));
+            let [first, second] = quoted_apart(prompt.head);
             format!("{first} and {second} with one seed; base's are alike")
         });
         if !drawn.wrong.is_empty() || !drawn.unsure.is_empty() {
@@ -104,7 +110,7 @@ impl Drawn {
         let parting: Vec<&&Twice<'_>> = parting.collect();
         if parting.len() >= LEAST_OTHER && 2 * parting.len() > seeded.len() {
             let text = |prompt: &Twice<'_>| {
-                let [head, base] = [prompt.head[0], prompt.base[0]].map(|it| quoted(it, 0));
+                let [head, base] = quoted_apart([prompt.head[0], prompt.base[0]]);
                 format!("{head} instead of {base} in base, with one seed")
             };
             let told = parting.iter().map(|it| Told::of(it.head[0], &text(it)));

@@ -3,7 +3,7 @@
 //! Main functions: [`compare`], [`refusal`].
 
 use super::{ends_otherwise, is_same};
-use crate::metrics::correctness::near_tie::quoted;
+use crate::metrics::correctness::near_tie::{first_character, quoted};
 use crate::record::Sample;
 
 /// Statuses of a server that is busy, whatever it is asked.
@@ -30,7 +30,8 @@ pub fn compare(sample: &Sample, base: &Sample) -> Ended {
     let beside = || {
         let reasons = [sample, base].map(|of| of.finish_reason.as_deref().unwrap_or("none"));
         let [own_reason, right_reason] = reasons;
-        let [own, right] = [sample, base].map(|of| quoted(of, 0));
+        let place = first_character(base, sample);
+        let [own, right] = [sample, base].map(|of| quoted(of, place));
         format!("{own} ({own_reason}) instead of {right} ({right_reason}) in base")
     };
     if is_same(sample, base) && ended(sample) == ended(base) {

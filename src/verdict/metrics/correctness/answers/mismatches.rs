@@ -26,8 +26,8 @@ const SITUATIONS: usize = 6;
 /// Share of sampled answers that may differ from the greedy ones.
 const QUARTER: f64 = 0.25;
 
-const SAMPLES_FREELY: &str = "sampled answers are not compared: many are not the greedy ones, so the engine does not \
-                              know `top_p`";
+const SAMPLES_FREELY: &str = "answers with a `top_p` that leaves one token are not compared: many are not the greedy ones, so \
+                              the engine does not know `top_p`";
 
 const IGNORES_SEED: &str =
     "whether head obeys a seed is not compared: base's own answers with one seed are seldom alike";
