@@ -1,6 +1,6 @@
 //! Names of the fields of an answer, each with its kind of value: what clients read.
 //!
-//! Main function: [`of`]. Refuses to know: what the fields mean.
+//! Main function: [`of`]. It does not know what the fields mean.
 
 use super::exchange::Exchange;
 use super::sse::Decoder;

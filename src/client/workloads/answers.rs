@@ -218,12 +218,13 @@ impl Writer<'_> {
         for (number, question) in QUESTIONS.iter().enumerate() {
             let name = question.name(number);
             for streamed in [false, true] {
-                let (label, output) = self.ended(name.clone(), TOKENS, streamed);
+                let (label, output) = self.ended(Condition::Ended, &name, TOKENS, streamed);
                 let messages = question.messages();
                 requests.push(chat(self.endpoint, &messages, label, output));
             }
             let is_odd = !number.is_multiple_of(2);
-            let (label, output) = self.ended(format!("text {number}"), TOKENS / 2, is_odd);
+            let text = format!("text {number}");
+            let (label, output) = self.ended(Condition::Ended, &text, TOKENS / 2, is_odd);
             let said = SentPrompt::Text {
                 text: question.text.to_owned(),
                 unfit: None,
@@ -232,27 +233,31 @@ impl Writer<'_> {
         }
         for (number, story) in (QUESTIONS.len()..).zip(&STORIES) {
             let name = story.name(number);
-            let (label, output) = self.ended(name.clone(), TOKENS / 2, false);
-            requests.push(chat(self.endpoint, &story.messages(), label, output));
-            let draws = if self.has(Condition::Sampled) { 2 } else { 0 };
-            for _ in 0..draws {
-                let is_odd = !number.is_multiple_of(2);
-                let (mut label, mut output) = self.ended(name.clone(), TOKENS / 2, is_odd);
-                let condition = Condition::Drawn;
-                label.setting = Some(Setting::Answer { condition, pass: 0 });
-                output.condition = Some(condition);
-                let mut drawn = chat(self.endpoint, &story.messages(), label, output);
-                drawn.expect.may_refuse = true;
-                requests.push(drawn);
+            let is_odd = !number.is_multiple_of(2);
+            let greedy = (Condition::Ended, false);
+            let drawn = (Condition::Drawn, is_odd);
+            let asked = match self.has(Condition::Sampled) {
+                true => &[greedy, drawn, drawn][..],
+                false => &[greedy],
+            };
+            for (condition, streamed) in asked {
+                let (label, output) = self.ended(*condition, &name, TOKENS / 2, *streamed);
+                requests.push(chat(self.endpoint, &story.messages(), label, output));
             }
         }
         Wave::new(requests, Pace::Slots(1))
     }
 
-    fn ended(&mut self, case: String, tokens: u32, streamed: bool) -> (Label, Output) {
-        let condition = Condition::Ended;
+    /// Of a request whose answer ends by itself.
+    fn ended(
+        &mut self,
+        condition: Condition,
+        case: &str,
+        tokens: u32,
+        streamed: bool,
+    ) -> (Label, Output) {
         let label = Label {
-            case: Some(case),
+            case: Some(case.to_owned()),
             setting: Some(Setting::Answer { condition, pass: 0 }),
             ..Label::of(self.take(), Phase::Measured)
         };

@@ -230,12 +230,13 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
         most = Some(tokens);
         Length::at_most(tokens)
     };
+    let is_drawn = output.condition == Some(Condition::Drawn);
     let expect = Expect {
         forced,
         most,
         // What is drawn may begin with an end too.
-        stopped: output.is_free || output.condition == Some(Condition::Drawn),
-        may_refuse: output.condition == Some(Condition::Ended),
+        stopped: output.is_free || is_drawn,
+        may_refuse: output.is_free && (is_drawn || output.condition == Some(Condition::Ended)),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),
         ..Expect::default()

@@ -9,7 +9,7 @@ use verdict::record::{EARLIER_TURNS, SYSTEM_MESSAGE};
 /// A question, and what was said before it. Without that it has another answer, or none.
 pub struct Question {
     system: Option<&'static str>,
-    /// What the user said and was answered.
+    /// The user's earlier message and the answer to it.
     earlier: Option<(&'static str, &'static str)>,
     pub text: &'static str,
 }
@@ -34,7 +34,7 @@ pub const QUESTIONS: [Question; plan::QUESTIONS as usize] = [
         ..asked("Which number did I tell you? Answer with the number alone.")
     },
     Question {
-        system: Some("You are a parrot: repeat what you are told, and say nothing else."),
+        system: Some("You are a parrot: repeat each message, and say nothing else."),
         earlier: Some(("Hello!", "Hello!")),
         ..asked("naïve 日本語 🙂 café")
     },

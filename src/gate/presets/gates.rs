@@ -75,7 +75,7 @@ impl Preset<'_> {
         self.name == "infergate"
     }
 
-    /// A long prompt: so many tokens, or fewer where the context has no room for it and an answer.
+    /// Length of a long prompt: `tokens`, or less if the context has no room for it and an answer.
     fn longest(self, tokens: u32) -> u32 {
         let room = self.context.map_or(u32::MAX, |context| context / 4 * 3);
         let shorter = [tokens, 512, 256].into_iter().filter(|it| *it <= tokens);

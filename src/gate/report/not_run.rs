@@ -66,7 +66,7 @@ pub fn greater_memory(record: &RunRecord) -> Option<String> {
     })
 }
 
-/// Of each launch of an arm that has one.
+/// The values of an arm's launches.
 fn values(record: &RunRecord, arm: Arm, value: impl Fn(&Launch) -> Option<f64>) -> Vec<f64> {
     let launches = record.launches.iter().filter(|launch| launch.arm == arm);
     launches.filter_map(value).collect()

@@ -11,7 +11,7 @@ use crate::response::transcript::{Transcript, characters};
 use crate::threads::streams::Finished;
 use crate::workloads::request_plan::Expect;
 use std::collections::BTreeSet;
-use verdict::record::{Condition, Sample, Setting, Stamps, TokenCounts};
+use verdict::record::{Condition, Sample, Stamps, TokenCounts};
 
 /// A sample, and the reply's text for those who go on talking.
 #[derive(Debug)]
@@ -40,19 +40,8 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         stamps: &stamps,
         tokens: &tokens,
     });
-    let is_ended = matches!(
-        label.setting,
-        Some(Setting::Answer {
-            condition: Condition::Ended,
-            ..
-        })
-    );
-    let fields = match is_ended {
-        true => fields::of(&exchange, expect.streamed),
-        false => BTreeSet::new(),
-    };
     let reply = std::mem::take(&mut transcript.content);
-    let sample = Sample {
+    let mut sample = Sample {
         workload: workload.to_owned(),
         index: label.index,
         phase: label.phase,
@@ -64,7 +53,7 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         stamps,
         finish_reason: transcript.finish_reason,
         status: status(&expect, &exchange, transcript.error.is_some()),
-        fields,
+        fields: BTreeSet::new(),
         timings: transcript.timings,
         text: expect
             .keep_text
@@ -73,6 +62,9 @@ pub fn read(workload: &str, finished: Finished, endpoint: &Endpoint) -> Reading 
         logprobs: transcript.logprobs.unwrap_or_default(),
         void,
     };
+    if sample.condition() == Some(Condition::Ended) {
+        sample.fields = fields::of(&exchange, expect.streamed);
+    }
     Reading { sample, reply }
 }
 

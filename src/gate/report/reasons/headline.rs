@@ -249,7 +249,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
     }
 }
 
-/// What such a run sees: a change that fails, or if that is more than the ceiling allows, that one.
+/// How small a change such a run finds; if it finds none below the ceiling, how rarely the ceiling passes.
 fn seen(effect: f64, check: &CheckVerdict) -> String {
     let id = &check.id;
     if let Facts::Tested(Tested {

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Characters of a field's name that are shown.
 const SHOWN: usize = 100;
 
-/// What a comparison of chats found.
+/// The result of a comparison of chats.
 #[derive(Default)]
 pub struct Chats<'a> {
-    /// Of each answer that was compared.
+    /// The situations of all compared answers.
     pub situations: Vec<String>,
     pub wrong: Vec<Told>,
     /// Answers without a field that base's have, with a broken character, or of the same tokens: it may be meant.
@@ -138,8 +138,8 @@ fn whole<'a>(samples: impl Iterator<Item = &'a Sample>) -> BTreeMap<Prompt<'a>, 
     whole.map(|s| (Prompt::of(s), s)).collect()
 }
 
-/// The first difference. Where lists are missing, that of a `whole` answer of the same text tells near-ties. It does not say
-/// whether head's token is the other one, so it excuses nothing at the first token, where near-ties are few.
+/// The first difference. If a list is missing, the list of a `whole` answer of the same text shows near-ties. It does not show
+/// which token head chose, so it excuses no difference at the first token, where near-ties are rare.
 fn beside(
     other: &Sample,
     sample: &Sample,
@@ -155,7 +155,7 @@ fn beside(
     parting
 }
 
-/// Of head's text a character is broken that is whole in base's.
+/// Head's text has a broken character, and base's has none.
 fn breaks_character(of_base: &Sample, sample: &Sample) -> bool {
     let is_broken = |s: &Sample| {
         let text = s.text.as_deref().unwrap_or_default();
@@ -164,7 +164,7 @@ fn breaks_character(of_base: &Sample, sample: &Sample) -> bool {
     is_broken(sample) && !is_broken(of_base)
 }
 
-/// What tells the fields of answers: a chat or a text, and streamed or whole.
+/// Answers with the same fields: whether they are chats, and whether they are streamed.
 type Kind = (bool, bool);
 
 /// Fields that all of base's answers of a kind have, and of those with the same text one of head's has not; each told once.

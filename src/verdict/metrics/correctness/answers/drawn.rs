@@ -14,10 +14,10 @@ use crate::record::{Condition, Sample};
 use crate::stats;
 use std::collections::BTreeMap;
 
-/// What a comparison of drawn answers found.
+/// The result of a comparison of drawn answers.
 #[derive(Default)]
 pub struct Drawn {
-    /// Of each prompt that was compared.
+    /// The situations of all compared prompts.
     pub situations: Vec<String>,
     pub wrong: Vec<Told>,
     /// It may be meant, as where an engine draws its random numbers otherwise.

@@ -1,5 +1,6 @@
 //! Answers of small launches, head's beside base's.
 
+mod chats;
 mod conditions;
 mod logprobs;
 
