@@ -23,10 +23,10 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
         may_refuse,
         ..
     } = *seen.expect;
+    let is_silent = matches!(seen.exchange.ending, Ending::Silent(_));
     match seen.exchange.status {
         // What breaks behind a refusal was not asked for, unless it keeps its client waiting.
         Some(status) if (refused && status < 500 || may_refuse) && status >= 400 => {
-            let is_silent = matches!(seen.exchange.ending, Ending::Silent(_));
             return seen.transport().filter(|_| is_silent);
         }
         // Nor does a server that drops the connection of a bad request do more harm than one that refuses it.
@@ -35,7 +35,7 @@ pub fn void(seen: &Seen<'_>) -> Option<Void> {
         _ => {}
     }
     if may_refuse && seen.transcript.error.is_some() {
-        return None;
+        return seen.transport().filter(|_| is_silent);
     }
     let failed = seen.status().or_else(|| seen.transport());
     if failed.is_some() || seen.exchange.ending == Ending::Left {

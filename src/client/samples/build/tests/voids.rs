@@ -231,6 +231,19 @@ fn a_bad_request_that_is_refused_is_no_fault() {
         ),
         (
             optional,
+            with(Some(700), error, Ending::Whole),
+            (None, Some(700)),
+        ),
+        (
+            Expect {
+                streamed: true,
+                ..optional
+            },
+            with(Some(200), &event, silent()),
+            (timeout, Some(400)),
+        ),
+        (
+            optional,
             with(Some(404), "", silent()),
             (timeout, Some(404)),
         ),

@@ -4,7 +4,8 @@
 //! Main function: [`beside_base`].
 
 use super::chats;
-use super::difference::{Told, situation};
+use super::difference::{Pair, Told, situation};
+use super::ended::{self, Ended};
 use super::{
     Answers, EARLY, EARLY_TOKENS, LEAST_OTHER, Prompt, SURE, is_answer, is_same, parts_within,
     quoted,
@@ -32,6 +33,16 @@ struct Twice<'a> {
     base: [&'a Sample; 2],
     /// Greedy ones.
     alone: [&'a Sample; 2],
+}
+
+/// Draws that head refuses and base gives.
+pub fn refused<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> impl Iterator<Item = Told> {
+    pairs
+        .filter(|(_, of_base)| of_base.status.is_none())
+        .filter_map(|(sample, of_base)| match ended::compare(sample, of_base) {
+            Ended::Refused(text) => Some(Told::of(sample, &text)),
+            _ => None,
+        })
 }
 
 /// All prompts at once; if nothing is found, the chats by themselves, and of the others the streamed ones and the whole ones.

@@ -59,6 +59,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
     head.refused(of(Condition::Refused));
+    head.wrong.extend(drawn::refused(of(Condition::Drawn)));
     let drawn = drawn::beside_base(&requests.all, &requests.base);
     let ignores_seed = drawn.ignores_seed;
     head.drawn(drawn);

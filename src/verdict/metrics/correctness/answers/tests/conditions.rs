@@ -210,6 +210,10 @@ fn an_answer_is_drawn_at_its_temperature_and_with_its_seed() {
     for fault in [cold, unseeded, other] {
         assert_eq!(chats(fault), (4.0, 0.0));
     }
+    // Head refuses what base draws.
+    let mut refused = drawn(16, right);
+    refused[2].status = Some(500);
+    assert_eq!(counts(refused, Some(drawn(16, right))), (1.0, 1.0));
     // A near-tie of the draw.
     assert_eq!(of(late, 16), (0.0, 0.0));
     // Base has the fault too, or it alone.
