@@ -108,6 +108,14 @@ impl Transcript {
         }
     }
 
+    /// True if fewer tokens have log-probabilities than usage counts, beside a text in which one character may take several
+    /// tokens: llama.cpp lists the last of them alone.
+    pub fn lists_too_few(&self) -> bool {
+        let counted = self.logprobs.as_ref().zip(self.completion_tokens);
+        let has_wide = self.texts().iter().any(|text| !text.is_ascii());
+        has_wide && counted.is_some_and(|(listed, usage)| listed.len() < usage as usize)
+    }
+
     /// Everything generated: reasoning, then content. Calls have tokens beside their text, and are left out.
     pub fn texts(&self) -> [&str; 2] {
         [&self.reasoning, &self.content]

@@ -66,7 +66,10 @@ impl Default for ProgressLines {
 impl ProgressLines {
     pub fn show(&self, event: &Event) {
         match event {
-            Event::Building { what } => self.wait(&format!("building {what}")),
+            Event::Building { what } if self.is_terminal => self.wait(&format!("building {what}")),
+            Event::Building { what } => {
+                self.line(&format!("building {what} (its log is in .gate/logs)"));
+            }
             Event::Built { what, seconds } if *seconds > 0.0 => {
                 self.line(&format!("built {what} in {seconds:.0} s"));
             }
@@ -184,7 +187,7 @@ impl ProgressLines {
         }
     }
 
-    /// The time until the cap at the pace so far, or until the budget ends; a verdict may come earlier.
+    /// The time until the cap at the pace of the finished launches, or until the budget ends; a verdict may come earlier.
     fn time_left(&self, launches_done: u32) -> String {
         let spent = self.begun.get().elapsed();
         let Some(budget) = self.budget.get() else {
@@ -196,9 +199,10 @@ impl ProgressLines {
         }
         let total = self.bar.length().unwrap_or_default();
         let ahead = total.saturating_sub(u64::from(launches_done));
-        let left = budget.saturating_sub(spent);
-        let left = left.min(self.pace.get().left(ahead, spent).unwrap_or(left));
-        at_most(left).map_or_else(String::new, |left| format!(", {left} left"))
+        let by_pace = self.pace.get().left(ahead, spent);
+        let left = by_pace.map(|left| left.min(budget.saturating_sub(spent)));
+        let left = left.and_then(at_most);
+        left.map_or_else(String::new, |left| format!(", {left} left"))
     }
 
     /// Shows each check's verdict by now: in a terminal below the bar, elsewhere in one line.

@@ -122,7 +122,7 @@ Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure
     #[command(after_help = "Examples:
   gate explain                                 the newest result's gravest check
   gate explain .gate/runs/20261127-040547-quick-28532
-  gate explain --check latency/tpot --format markdown")]
+  gate explain latency/tpot --format markdown")]
     Explain(explain::ExplainArgs),
     /// Compare results side by side, or launch and compare engines
     #[command(after_help = "Examples:

@@ -87,6 +87,12 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
             set(&format!("{name} = false"), &format!("{name} = true"));
         }
     }
+    if seen.tells_logprobs {
+        set(
+            "# Does it return log-probabilities? Then set `top_k` in the gates `answers` and `e2e`.",
+            "# It returns log-probabilities: `top_k` in the gates asks for them.",
+        );
+    }
     if seen.chats && !seen.completes {
         set("# chat = true", "chat = true");
     }

@@ -242,6 +242,14 @@ impl Preset<'_> {
         names
     }
 
+    /// Gates that are written, and need an ability that the engine does not have by what is known of it.
+    pub fn unused(self) -> Vec<&'static str> {
+        let (quick, added) = self.profiles();
+        let used = [quick, added, self.by_name()].concat();
+        let written = self.gates().into_iter().map(|(name, _)| name);
+        written.filter(|name| !used.contains(name)).collect()
+    }
+
     /// Profiles and error budgets.
     pub fn session_text(self) -> String {
         let (quick, added) = self.profiles();

@@ -169,16 +169,16 @@ impl<'a> Preset<'a> {
             build,
             tells_cached: seen.tells_cached,
             chats: seen.chats,
-            tells_logprobs: seen.tells_logprobs,
             ..self
         }
-        .with_context(seen.context)
+        .with_seen(seen)
     }
 
-    /// The same with what a running server of it says of its context.
-    pub fn with_context(self, tokens: Option<u32>) -> Self {
+    /// The same with what a running server of it showed: what depends on its version, and on how it was started.
+    pub fn with_seen(self, seen: &Seen) -> Self {
         Self {
-            context: tokens.filter(|tokens| *tokens < LONGEST),
+            tells_logprobs: self.tells_logprobs || seen.tells_logprobs,
+            context: seen.context.filter(|tokens| *tokens < LONGEST),
             ..self
         }
     }
@@ -302,7 +302,11 @@ mod tests {
     fn prompts_and_conversations_fit_into_the_context() {
         let vllm = Preset::named("vllm").unwrap();
         let text = |context, gate: &str| {
-            let files = vllm.with_context(context).files("m", true);
+            let seen = Seen {
+                context,
+                ..Seen::default()
+            };
+            let files = vllm.with_seen(&seen).files("m", true);
             let path = format!("gates/{gate}.toml");
             files
                 .into_iter()

@@ -375,7 +375,6 @@ fn a_session_that_was_killed_in_its_tests_goes_on() {
     // Every command reads such a session.
     for command in ["report", "explain"] {
         let mut arguments = vec![command, "result"];
-        arguments.extend((command == "explain").then_some("--check"));
         arguments.extend((command == "explain").then_some("tests/broken"));
         project.run(&arguments).expect(0);
     }

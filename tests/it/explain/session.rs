@@ -24,6 +24,8 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
         "{}",
         ended.stdout
     );
+    let named = project.run(&["explain", "e2e/greedy"]).expect(0);
+    assert_eq!(named.stdout, ended.stdout);
     let before = project.read("result/report.md");
     let ended = project.run(&["explain", "result"]).expect(0);
     for part in [

@@ -154,10 +154,11 @@ impl Seen<'_> {
         })
     }
 
-    /// Some engines count the end-of-sequence token and do not score it.
+    /// Some engines count the end-of-sequence token and do not score it, or score one token of a character alone.
     fn scored_agrees(&self, scored: u32, usage: u32) -> bool {
         let stopped = self.transcript.finish_reason.as_deref() == Some("stop");
-        scored == usage || (stopped && scored.checked_add(1) == Some(usage))
+        let is_end_unscored = stopped && scored.checked_add(1) == Some(usage);
+        scored == usage || is_end_unscored || self.transcript.lists_too_few()
     }
 }
 

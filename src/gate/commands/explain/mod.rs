@@ -6,7 +6,6 @@ mod view;
 use crate::cli::format::Format;
 use crate::cli::{Exit, output};
 use crate::report::pretty_json;
-use crate::session::Error;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -16,8 +15,11 @@ pub struct ExplainArgs {
     /// Result directory with a run.json; nothing in it changes [default: the newest under .gate/runs]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Check to explain, as GATE/NAME [default: the worst that did not pass]
-    #[arg(long, value_name = "ID")]
+    /// Check to explain, as GATE/NAME; alone it is of the newest result [default: the worst that did not pass]
+    #[arg(value_name = "CHECK")]
+    id: Option<String>,
+    /// An older spelling
+    #[arg(long, value_name = "CHECK", conflicts_with = "id", hide = true)]
     check: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -28,18 +30,21 @@ pub struct ExplainArgs {
 pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let ExplainArgs {
         directory,
+        id,
         check,
         format,
     } = args;
+    let mut check = check.clone().or_else(|| id.clone());
     let directory = match directory {
+        // A check alone, of the newest run.
         Some(it) if check.is_none() && is_id(it) => {
-            let it = it.display();
-            return Err(Error::Usage(format!(
-                "there is no directory {it}; a check is named by an option: `gate explain --check {it}`"
-            ))
-            .into());
+            check = Some(it.display().to_string());
+            None
         }
-        Some(directory) => directory.clone(),
+        directory => directory.clone(),
+    };
+    let directory = match directory {
+        Some(directory) => directory,
         None => {
             let newest = directory::newest(Path::new("."))?;
             output::note(&format!("explaining {}", newest.display()));

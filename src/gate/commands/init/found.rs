@@ -38,13 +38,17 @@ const SHORT: [&str; 6] = [
     "Reply with OK and nothing else.",
 ];
 
-/// Programs on the PATH, and their presets.
-const PROGRAMS: [(&str, &str); 4] = [
+/// Programs, and their presets. Those on the PATH are found in this order.
+const PROGRAMS: [(&str, &str); 6] = [
     ("vllm", "vllm"),
     ("llama-server", "llama.cpp"),
     ("ollama", "ollama"),
     ("transformers", "transformers"),
+    ("sglang", "sglang"),
+    ("gate", "infergate"),
 ];
+/// How many of them are looked for on the PATH: this program is there anyway.
+const INSTALLED: usize = 5;
 
 /// The ports that are tried where none is named.
 pub fn usual_ports() -> String {
@@ -57,7 +61,8 @@ pub fn usual_ports() -> String {
 pub struct Found {
     pub port: u16,
     pub model: String,
-    /// Its preset's name, by what it says of itself; `None` for one that is not known.
+    /// Its preset's name, by what it says of itself; `None` for one that is not known, or that another program starts: its
+    /// own is then not known to take the preset's options.
     pub engine: Option<&'static str>,
     /// Its start command and its abilities.
     pub seen: Seen,
@@ -79,7 +84,7 @@ pub async fn server(root: &Path, port: Option<u16>) -> Option<Found> {
 pub fn program() -> Option<&'static str> {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let mut programs = PROGRAMS.into_iter();
+    let mut programs = PROGRAMS.into_iter().take(INSTALLED);
     programs
         .find(|(name, _)| is_there(name))
         .map(|(_, preset)| preset)
@@ -91,6 +96,10 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
     let models = scrape(&endpoint, "/v1/models").await.ok()?;
     let (model, engine) = named(&models)?;
     let command = command_of(port);
+    let engine = engine.filter(|engine| {
+        let words = command.as_ref().map(|(words, _)| words);
+        words.is_none_or(|words| starts(engine, words))
+    });
     // A path leads to files, which nobody but this user may choose.
     if is_path_elsewhere(&model) && command.is_none() {
         return None;
@@ -139,11 +148,25 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
     (is_name && !model.is_empty() && !model.starts_with('-')).then(|| (model.to_owned(), engine))
 }
 
-/// The context that `/v1/models` names (vLLM, SGLang).
+/// True if a command starts the engine of this preset by its own program (`python -m sglang.launch_server` too).
+fn starts(engine: &str, words: &[String]) -> bool {
+    let mut programs = PROGRAMS.iter().filter(|(_, preset)| *preset == engine);
+    let is_named = |program: &str| {
+        words.iter().any(|word| {
+            let name = Path::new(word).file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name == program || name.starts_with(&format!("{program}.")))
+        })
+    };
+    programs.any(|(program, _)| is_named(program))
+}
+
+/// The context of a request that `/v1/models` names (vLLM and SGLang; llama.cpp).
 fn context(models: &str) -> Option<u32> {
     let models: Value = serde_json::from_str(models).ok()?;
-    let tokens = models.pointer("/data/0/max_model_len")?.as_u64()?;
-    u32::try_from(tokens).ok().filter(|tokens| *tokens > 0)
+    let places = ["/data/0/max_model_len", "/data/0/meta/n_ctx"];
+    let tokens = places.iter().find_map(|place| models.pointer(place))?;
+    let tokens = u32::try_from(tokens.as_u64()?).ok();
+    tokens.filter(|tokens| *tokens > 0)
 }
 
 /// Sends up to thirteen short requests.
@@ -218,9 +241,16 @@ async fn tells_logprobs(endpoint: &Endpoint) -> bool {
             let is_unsure =
                 |logprob: &Value| logprob.as_f64().is_some_and(|it| -50.0 < it && it < -1e-6);
             let tells = |event: Value| {
-                let list = event.pointer("/choices/0/logprobs/top_logprobs/0");
-                let list = list.and_then(Value::as_object);
-                list.is_some_and(|list| list.values().any(is_unsure))
+                let logprobs = event.pointer("/choices/0/logprobs");
+                let at = |place| logprobs.and_then(|it| it.pointer(place));
+                let by_token = at("/top_logprobs/0").and_then(Value::as_object);
+                // As in chats (llama.cpp).
+                let entries = at("/content/0/top_logprobs").and_then(Value::as_array);
+                by_token.is_some_and(|list| list.values().any(is_unsure))
+                    || entries.is_some_and(|list| {
+                        let mut listed = list.iter().filter_map(|entry| entry.get("logprob"));
+                        listed.any(is_unsure)
+                    })
             };
             events.into_iter().any(tells)
         };
@@ -388,6 +418,33 @@ mod tests {
         assert!(all.stream_usage && all.forces_length && all.return_token_ids);
         assert!(!shown(&stream.replace("24", "7")).forces_length);
         assert_eq!(shown("data: {}\n"), Seen::default());
+    }
+
+    #[test]
+    fn a_preset_is_for_an_engines_own_program() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (engine, command, expect) in [
+            ("llama.cpp", "/opt/bin/llama-server -m x --port 1", true),
+            ("llama.cpp", "python3 serve.py --port 1", false),
+            ("vllm", "/usr/bin/python3 /usr/bin/vllm serve x", true),
+            (
+                "vllm",
+                "python3 -m vllm.entrypoints.openai.api_server",
+                true,
+            ),
+            ("sglang", "python3 -m sglang.launch_server", true),
+            ("infergate", "target/release/gate serve", true),
+        ] {
+            assert_eq!(starts(engine, &words(command)), expect, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_context_is_named_in_two_ways() {
+        let of = |data: &str| context(&format!("{{\"data\":[{data}]}}"));
+        assert_eq!(of("{\"max_model_len\":4096}"), Some(4096));
+        assert_eq!(of("{\"meta\":{\"n_ctx\":2048}}"), Some(2048));
+        assert_eq!(of("{\"meta\":null}"), None);
     }
 
     #[test]

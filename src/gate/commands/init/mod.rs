@@ -144,8 +144,8 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let installed = || found::program().filter(|_| running.is_none() && !is_built);
     let name = name.or_else(installed).unwrap_or(CUSTOM);
     let preset = named(name)?;
-    // What runs here may be another engine than the one that was asked for.
-    let running = running.filter(|it| it.engine.unwrap_or(CUSTOM) == name);
+    // What runs here may be another engine than the one that was asked for. Any may be treated as one's own.
+    let running = running.filter(|it| name == CUSTOM || it.engine == Some(name));
     if let (Some(port), None) = (args.port, running) {
         return Err(Error::Usage(format!(
             "the server on port {port} is not {name}: leave out --engine, or --port"
@@ -167,7 +167,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
             heads.extend(notes::abilities(seen));
             preset.with_engine(engine, build.as_deref(), seen)
         }
-        None => preset.with_context(running.and_then(|it| it.seen.context)),
+        None => running.map_or(preset, |it| preset.with_seen(&it.seen)),
     };
     heads.push(notes::profiles(preset));
     let model = match running.filter(|_| args.model.is_none()) {

@@ -63,6 +63,14 @@ pub fn profiles(preset: Preset<'_>) -> String {
         true => String::new(),
         false => format!("; `--profile full` adds {}", added.join(", ")),
     };
+    let unused = preset.unused();
+    let unused = match unused.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; written too, for an engine that can do more: {}",
+            unused.join(", ")
+        ),
+    };
     let unchecked = match preset.counts_streams() {
         true => "",
         false => {
@@ -71,7 +79,7 @@ pub fn profiles(preset: Preset<'_>) -> String {
         }
     };
     format!(
-        "`gate check` will run: {}{more}; by name (`--gate`): {by_name}{unchecked}",
+        "`gate check` will run: {}{more}; by name (`--gate`): {by_name}{unused}{unchecked}",
         quick.join(", ")
     )
 }

@@ -119,6 +119,26 @@ fn scored_tokens_must_agree_with_usage_and_length() {
 }
 
 #[test]
+fn a_list_that_skips_parts_of_characters_is_left_out() {
+    let expect = Expect {
+        forced: Some(4),
+        logprobs: true,
+        ..WHOLE
+    };
+    let answer = |listed, text: &str| {
+        let answer = scored(listed, "{\"completion_tokens\":4}", "length");
+        answer.replace("\"text\":\"x\"", &format!("\"text\":\"{text}\""))
+    };
+    for (listed, kept) in [(2, 0), (4, 4)] {
+        let sample = sample(&expect, &exchange(&[(30, &answer(listed, "日本"))]));
+        assert_eq!((sample.logprobs.len(), sample.void), (kept, None));
+    }
+    let lie = Some(VoidRule::TokenCounts);
+    check_whole(&expect, &answer(2, "ab"), lie);
+    check_whole(&expect, &answer(5, "日本"), lie);
+}
+
+#[test]
 fn an_echoed_prompt_is_scored_whole() {
     let lie = Some(VoidRule::TokenCounts);
     let echoed = Expect {

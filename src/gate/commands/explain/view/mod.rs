@@ -28,6 +28,6 @@ pub fn nothing_json(verdict: Verdict) -> String {
 fn nothing(verdict: Verdict) -> String {
     let run = verdict.name();
     format!(
-        "nothing to explain: every check passed or is waived (the run: {run}). --check GATE/NAME explains one"
+        "nothing to explain: every check passed or is waived (the run: {run}). `gate explain GATE/NAME` explains one"
     )
 }

@@ -102,7 +102,7 @@ impl Drawn {
         };
         drawn.take(prompts, greedy, |prompt| {
             let [head, base] = quoted_apart([prompt.head[0], prompt.base[0]]);
-            format!("{head} is what it says at temperature 0; base draws {base}")
+            format!("{head} is what it says at temperature 0; base samples {base}")
         });
         // The seed is ignored.
         let others = |prompt: &Twice<'_>| [prompt.head, prompt.base].map(|it| !repeats(it));
