@@ -6,7 +6,7 @@ use super::difference::{Difference, Pair, Told, situation};
 use super::ended::{self, Ended};
 use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
-    Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
+    Near, Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
 use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
 use crate::stats;
@@ -38,7 +38,7 @@ pub struct Chats<'a> {
 }
 
 /// Head's answers beside base's. Without log-probabilities a few others may be near-ties.
-pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f64>) -> Chats<'a> {
+pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near: Option<Near>) -> Chats<'a> {
     let mut chats = Chats::default();
     let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let mut suspect = Vec::new();
@@ -57,7 +57,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         if is_chat(prompt) && ended::ended(of_base) {
             ending.insert(prompt);
         }
-        let parting = beside(of_base, sample, whole.get(&prompt), near_tie);
+        let parting = beside(of_base, sample, whole.get(&prompt), near);
         let (found, text) = match ended::compare(sample, of_base) {
             Ended::Same => continue,
             Ended::Refused(text) => {
@@ -105,7 +105,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
 }
 
 /// A launch's streamed answers beside the whole ones to the same questions.
-pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a> {
+pub fn beside_own<'a>(samples: &[&'a Sample], near: Option<Near>) -> Chats<'a> {
     let mut chats = Chats::default();
     let is_sound = |s: &&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
     let sound = || samples.iter().copied().filter(is_sound);
@@ -120,7 +120,7 @@ pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a
         if is_same(whole, sample) {
             continue;
         }
-        let parting = beside(whole, sample, Some(whole), near_tie);
+        let parting = beside(whole, sample, Some(whole), near);
         let told = Told::of(sample, &format!("{} in the whole answer", parting.text));
         let difference = Difference::of(whole, sample, parting.place, told);
         match parting.is_tie {
@@ -140,16 +140,11 @@ fn whole<'a>(samples: impl Iterator<Item = &'a Sample>) -> BTreeMap<Prompt<'a>, 
 
 /// The first difference. If a list is missing, the list of a `whole` answer of the same text shows near-ties. It does not show
 /// which token head chose, so it excuses no difference at the first token, where near-ties are rare.
-fn beside(
-    other: &Sample,
-    sample: &Sample,
-    whole: Option<&&Sample>,
-    near_tie: Option<f64>,
-) -> Parting {
-    let mut parting = parting(other, sample, near_tie);
+fn beside(other: &Sample, sample: &Sample, whole: Option<&&Sample>, near: Option<Near>) -> Parting {
+    let mut parting = parting(other, sample, near);
     parting.is_tie = parting.is_tie.or_else(|| {
         let whole = whole.filter(|whole| is_same(whole, other))?;
-        let is_tie = may_part_at(whole, first_character(other, sample), near_tie?);
+        let is_tie = may_part_at(whole, first_character(other, sample), near?);
         is_tie.filter(|is_tie| !is_tie || !parts_at_once(other, sample))
     });
     parting

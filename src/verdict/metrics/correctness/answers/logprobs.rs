@@ -1,10 +1,11 @@
 //! Log-probabilities of the same tokens in head and in base: an engine that computes less exactly, or from other weights, moves
 //! them before it changes an answer beyond near-ties.
 //!
-//! Main function: [`moved`].
+//! Main functions: [`near`], [`moved`].
 
 use super::{Answers, is_answer, is_cut_short};
 use crate::metrics::Requests;
+use crate::metrics::correctness::near_tie::{Near, movement};
 use crate::record::{Condition, Sample};
 use crate::stats;
 use std::collections::BTreeMap;
@@ -18,6 +19,28 @@ const SHARE: f64 = 0.1;
 /// Servers list a token without probability as -9999 or so. No log-probability is as great: so far is head's from base's
 /// where it alone has none.
 const FARTHEST: f64 = 100.0;
+
+/// Base's own movement counts up to so many times `near_tie`: more is a fault of its own.
+const MOST: f64 = 4.0;
+
+/// Near-ties of a session: base's own answers to one prompt show how far two tokens move without a change.
+pub fn near(requests: &Requests<'_>) -> Option<Near> {
+    let tie = requests.workload.kind.logprobs().near_tie_nats?;
+    let base = Answers::new(&requests.base, &[]);
+    let listed = requests.base.iter().copied().filter(|s| is_listed(s));
+    let moves = listed.filter_map(|sample| Some(movement(base.alone(sample)?, sample)));
+    let most = moves.fold(tie, f64::max);
+    Some(Near {
+        tie,
+        firm: most.min(MOST * tie),
+    })
+}
+
+/// True of an answer that lists what the model computed: a sampler's list may be of what is left to choose from.
+fn is_listed(sample: &Sample) -> bool {
+    let is_sampled = sample.condition() == Some(Condition::Sampled);
+    is_answer(sample) && !is_cut_short(sample) && !is_sampled
+}
 
 /// Mean distance of two answers' log-probabilities over the tokens that they begin with alike, in nats; the median over
 /// prompts.
@@ -33,15 +56,10 @@ pub struct Moved {
 pub fn moved(requests: &Requests<'_>) -> Option<Moved> {
     let near_tie = requests.workload.kind.logprobs().near_tie_nats?;
     let base = Answers::new(&requests.base, &[]);
-    let listed = |sample: &Sample| {
-        // A sampler's list may be of what is left to choose from.
-        let is_sampled = sample.condition() == Some(Condition::Sampled);
-        is_answer(sample) && !is_cut_short(sample) && !is_sampled
-    };
     let mut of_head: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut of_base = of_head.clone();
     let pairs = requests.beside_base(&requests.all).into_iter();
-    for (head, sample) in pairs.filter(|(head, base)| listed(head) && listed(base)) {
+    for (head, sample) in pairs.filter(|(head, base)| is_listed(head) && is_listed(base)) {
         let prompt = || super::Prompt::of(sample).to_string();
         if let Some(nats) = distance(head, sample, Some(FARTHEST)) {
             of_head.entry(prompt()).or_default().push(nats);

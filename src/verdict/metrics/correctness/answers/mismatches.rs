@@ -6,12 +6,13 @@ use super::chats::{self, Chats};
 use super::difference::{Difference, Pair, Told, lacking, name, prompts, situation};
 use super::drawn::{self, Drawn};
 use super::ended::{self, Refusal};
+use super::logprobs;
 use super::stopped::{self, Stopped};
 use super::{
     Answers, LEAST_OTHER, NEAR_TIES, Prompt, SURE, are_most, ends_otherwise, is_answer,
     is_degenerate, is_same,
 };
-use crate::metrics::correctness::near_tie::{Parting, lists_as_near, parting};
+use crate::metrics::correctness::near_tie::{Near, Parting, lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::record::{Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
@@ -41,23 +42,23 @@ const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 t
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
 /// that no near-tie can explain.
 pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
-    let near_tie = at.workload.kind.logprobs().near_tie_nats;
     let requests = at.requests;
-    let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
-    let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
+    let near = logprobs::near(requests);
+    let mut head = Compared::of(&requests.all, &Answers::of(at), near);
+    let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near);
     let pairs = requests.beside_base(&requests.all);
     let of = |condition| {
         let pairs = pairs.iter().copied();
         pairs.filter(move |(head, _)| head.condition() == Some(condition))
     };
-    head.chats(chats::beside_base(of(Condition::Ended), near_tie));
-    head.chats(chats::beside_own(&requests.all, near_tie));
-    base.chats(chats::beside_own(&requests.base, near_tie));
+    head.chats(chats::beside_base(of(Condition::Ended), near));
+    head.chats(chats::beside_own(&requests.all, near));
+    base.chats(chats::beside_own(&requests.base, near));
     let of_base: BTreeSet<_> = base.untied_prompts();
     head.weigh_untied(of_base.len());
     base.weigh_untied(of_base.len());
-    head.stopped(&requests.all, Some(&requests.base), near_tie);
-    base.stopped(&requests.base, None, near_tie);
+    head.stopped(&requests.all, Some(&requests.base), near);
+    base.stopped(&requests.base, None, near);
     head.refused(of(Condition::Refused));
     head.wrong.extend(drawn::refused(of(Condition::Drawn)));
     let drawn = drawn::beside_base(&requests.all, &requests.base);
@@ -72,7 +73,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         head.drop_sampled();
         base.drop_sampled();
     }
-    if near_tie.is_none() {
+    if near.is_none() {
         head.drop_few_left(&requests.all, &requests.base);
     }
     let own = lacking(&head.from_alone, &base.from_alone);
@@ -117,6 +118,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         let text = format!("base refuses {n} of the questions (status {status}), {REFUSES}");
         measure.remarks.push(text);
     }
+    measure
+        .remarks
+        .extend(near.filter(|_| !open.is_empty()).and_then(moving));
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let quoted = all.iter().take(QUOTED);
     measure.remarks.extend(quoted.map(|told| told.text.clone()));
@@ -124,6 +128,17 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         measure.remarks.push(head.by_situation(&all));
     }
     Ok(measure)
+}
+
+/// How far base's own log-probabilities move, where that is farther than near-ties reach.
+fn moving(near: Near) -> Option<String> {
+    let Near { tie, firm } = near;
+    (firm > tie).then(|| {
+        format!(
+            "log-probabilities of two tokens move by up to {firm:.2} nats between base's own answers to one prompt: so far \
+             near-ties of this engine may reach (near_tie: {tie} nats)"
+        )
+    })
 }
 
 /// The answers of one launch after comparison.
@@ -235,7 +250,7 @@ impl<'a> Compared<'a> {
 
     /// Takes the answers that a stop string ends. `base`: its samples, beside head's; where these are base's, its own way to
     /// end them is no difference.
-    fn stopped(&mut self, own: &[&'a Sample], base: Option<&[&'a Sample]>, near_tie: Option<f64>) {
+    fn stopped(&mut self, own: &[&'a Sample], base: Option<&[&'a Sample]>, near: Option<Near>) {
         let is_base = base.is_none();
         let base = base.unwrap_or_default();
         let (own_alone, base_alone) = (Answers::new(own, &[]), Answers::new(base, &[]));
@@ -254,7 +269,7 @@ impl<'a> Compared<'a> {
                 situation,
                 condition: None,
             };
-            match stopped::compare(sample, alone, in_base, near_tie) {
+            match stopped::compare(sample, alone, in_base, near) {
                 Stopped::Same => {}
                 Stopped::Wrong(text) => self.wrong.push(told(text)),
                 Stopped::Differs { ends: true, .. } if is_base => {}
@@ -362,7 +377,7 @@ impl<'a> Compared<'a> {
         are_most(at_once, early, all) || p <= SURE
     }
 
-    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
+    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near: Option<Near>) -> Self {
         let mut compared = Self::default();
         let mut measured: Vec<&Sample> = samples.to_vec();
         // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
@@ -373,7 +388,7 @@ impl<'a> Compared<'a> {
         measured.retain(|s| !is_elsewhere(s) || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {
-            compared.take(sample, answers, near_tie);
+            compared.take(sample, answers, near);
         }
         compared
     }
@@ -383,7 +398,7 @@ impl<'a> Compared<'a> {
         *self.situations.entry(situation.to_owned()).or_default() += 1;
     }
 
-    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
+    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near: Option<Near>) {
         let (situation, place) = (situation(sample), name(sample));
         let is_sampled = sample.condition() == Some(Condition::Sampled);
         let told = |text: String| Told {
@@ -431,19 +446,19 @@ impl<'a> Compared<'a> {
             text,
             is_tie,
             has_same_tokens,
-        } = parting(other, sample, near_tie);
+        } = parting(other, sample, near);
         let told = Told {
             condition: sample.condition(),
             ..told(format!("{text} {whose}"))
         };
         let difference = Difference::of(other, sample, at, told);
-        let leads = |nats| lists_as_near(other, sample, at, nats);
+        let leads = |near: Near| lists_as_near(other, sample, at, near.tie);
         match is_tie {
-            Some(true) if is_token && !answers.base_may_part(sample, at, near_tie) => {
+            Some(true) if is_token && !answers.base_may_part(sample, at, near) => {
                 self.unsure.push(difference.told);
             }
             Some(true) => {}
-            Some(false) if is_sampled && is_token && near_tie.is_some_and(leads) => {}
+            Some(false) if is_sampled && is_token && near.is_some_and(leads) => {}
             Some(false) => self.untied.push((difference, whose == "alone")),
             // Beside the answer alone it may be the mode: base's of the same mode tells more.
             None if has_same_tokens && whose == "in base" => self.wrong.push(difference.told),

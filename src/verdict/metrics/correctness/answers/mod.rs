@@ -16,7 +16,7 @@ mod stopped;
 pub use logprobs::{Moved, moved};
 pub use mismatches::mismatches;
 
-use super::near_tie::{lists_as_near, parts_at_once, parts_within, quoted};
+use super::near_tie::{Near, lists_as_near, parts_at_once, parts_within, quoted};
 use crate::digest;
 use crate::metrics::{Place, Requests};
 use crate::plan::WorkloadKind;
@@ -174,8 +174,8 @@ impl<'a> Answers<'a> {
 
     /// False if base's answer begins with the same tokens up to `place`, and lists that of `sample` far from its best: twice as
     /// far as a near-tie, which roundings of two engines add up to. Head's own lists may have the fault that made the difference.
-    fn base_may_part(&self, sample: &Sample, place: usize, near_tie: Option<f64>) -> bool {
-        let Some((nats, base)) = near_tie.zip(self.in_base(sample)) else {
+    fn base_may_part(&self, sample: &Sample, place: usize, near: Option<Near>) -> bool {
+        let Some((near, base)) = near.zip(self.in_base(sample)) else {
             return true;
         };
         let begins_alike = {
@@ -186,7 +186,9 @@ impl<'a> Answers<'a> {
             .logprobs
             .get(place)
             .is_some_and(|at| !at.top.is_empty());
-        !begins_alike || !is_listed || lists_as_near(base, sample, place, 2.0 * nats)
+        !begins_alike
+            || !is_listed
+            || lists_as_near(base, sample, place, near.firm.max(2.0 * near.tie))
     }
 
     /// Another prompt that was answered with this text, if the prompt's own other answers are not this text; of several one

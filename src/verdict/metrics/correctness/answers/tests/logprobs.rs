@@ -130,3 +130,33 @@ fn differences_beyond_near_ties_are_weighed_where_base_has_them_too() {
     let measure = of(Some(NATS), &launch(0, unlisted), Some(&base)).unwrap();
     assert_eq!(measure.value.to_bits(), 2_f64.to_bits());
 }
+
+/// llama.cpp with a model of 4-bit weights: two of its own answers to one prompt are 0.6 nats apart.
+#[test]
+fn what_is_no_farther_than_base_from_itself_is_not_proven() {
+    let gap = 2.0 * NATS;
+    let answers = |last: &str, moves: f64| {
+        let one = |index, condition, moves| {
+            let sample = answer(index, "p0", condition, "");
+            scored(sample, &[("c ", 3.0 + moves), (last, gap)])
+        };
+        vec![
+            one(0, Condition::Alone, 0.0),
+            one(1, Condition::Batch, moves),
+        ]
+    };
+    let count = |moves: f64| {
+        let (head, base) = (answers("b", 0.0), answers("a", moves));
+        let measure = of(Some(NATS), &launch(0, head), Some(&launch(1, base))).unwrap();
+        let says_so = measure
+            .remarks
+            .iter()
+            .any(|it| it.contains("nats between base's own answers"));
+        (measure.value, measure.at_least.unwrap(), says_so)
+    };
+    assert_eq!(count(0.0), (2.0, 2.0, false));
+    assert_eq!(count(1.5 * NATS), (2.0, 2.0, false));
+    assert_eq!(count(3.0 * NATS), (2.0, 0.0, true));
+    // Wild moves of base excuse nothing farther.
+    assert_eq!(count(100.0 * NATS), (2.0, 0.0, true));
+}
