@@ -34,7 +34,7 @@ mod workloads;
 
 pub use clock::SessionClock;
 pub use endpoint::Endpoint;
-pub use probe::{ProbeError, other_models, post, probe, scrape};
+pub use probe::{ProbeError, keeps_connections, other_models, post, probe, scrape};
 pub use progress::{Counters, LoadOutcome, Progress, Side, Turn, Turns};
 pub use response::observed::Observed;
 pub use socket::tls::Tls;

@@ -15,6 +15,8 @@ use bytes::Bytes;
 use hyper::Method;
 use serde_json::Value;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// Longest answer to a question.
 const MAX_ANSWER: usize = 4 << 20;
@@ -155,6 +157,33 @@ pub async fn post(endpoint: &Endpoint, path: &str, body: &Value) -> Result<Strin
         .await;
     accept(&exchange)?;
     Ok(String::from_utf8_lossy(&exchange.body).into_owned())
+}
+
+/// True if one connection carries all of these requests, each so long after the last: an engine may close it after an answer
+/// without a word (llama.cpp after a stream).
+pub async fn keeps_connections(
+    endpoint: &Endpoint,
+    path: &str,
+    bodies: &[Value],
+    pause: Duration,
+) -> bool {
+    let gauges = Arc::default();
+    let mut client = Client::new(endpoint, &SessionClock::start(), &gauges);
+    for (number, body) in bodies.iter().enumerate() {
+        if number > 0 {
+            sleep(pause).await;
+        }
+        let ask = Ask {
+            limit: MAX_ANSWER,
+            ..Ask::post(path, body.to_string().into())
+        };
+        let exchange = client.exchange(&ask).await;
+        let is_kept = number == 0 || exchange.connect_ns.is_none();
+        if accept(&exchange).is_err() || !is_kept {
+            return false;
+        }
+    }
+    gauges.resent() == 0
 }
 
 fn completion(endpoint: &Endpoint) -> Ask {

@@ -19,6 +19,8 @@ pub struct Seen {
     pub stream_usage: bool,
     pub return_token_ids: bool,
     pub forces_length: bool,
+    /// One connection carries several requests.
+    pub keeps_connections: bool,
     /// Usage tells how many of a prompt's tokens were cached.
     pub tells_cached: bool,
     /// It takes prompts of token ids, up to this one at least.
@@ -82,6 +84,7 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
         ("stream_usage", seen.stream_usage),
         ("return_token_ids", seen.return_token_ids),
         ("forces_length", seen.forces_length),
+        ("keep_alive", seen.keeps_connections),
     ] {
         if is_seen {
             set(&format!("{name} = false"), &format!("{name} = true"));

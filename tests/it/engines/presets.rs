@@ -242,6 +242,25 @@ fn an_engine_is_asked_on_the_port_that_the_user_names() {
     assert!(!folder.path().join("gates").exists());
 }
 
+/// Its abilities are asked for, and its connections are tried.
+#[test]
+fn a_known_engine_may_be_taken_for_ones_own() {
+    let server = Server::start(&["--threads", "1"]);
+    let port = server.address.port().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let mut init = gate(&["init", "--engine", "custom", "--port", &port]);
+    let ended = init.current_dir(&folder).output().unwrap();
+    Ended::of(&ended)
+        .expect(0)
+        .says(&["engine: custom, found on port", "kept connections"]);
+    let read = |file: &str| std::fs::read_to_string(folder.path().join("gates").join(file));
+    let config = read("gate.toml").unwrap();
+    for line in ["keep_alive = true", "forces_length = true"] {
+        assert!(config.lines().any(|it| it == line), "{config}");
+    }
+    assert!(read("answers.toml").unwrap().contains("\ntop_k = 5\n"));
+}
+
 /// Files to be completed by hand give way to what a server tells, unless somebody has begun.
 #[test]
 fn templates_that_nobody_completed_are_replaced() {

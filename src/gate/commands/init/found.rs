@@ -6,7 +6,7 @@
 use crate::launch::{Repository, Sockets};
 use crate::presets::Seen;
 use crate::report::secrets;
-use client::{Endpoint, post, scrape};
+use client::{Endpoint, keeps_connections, post, scrape};
 use nix::unistd::geteuid;
 use serde_json::{Value, json};
 use std::env;
@@ -25,6 +25,8 @@ const PORTS: [u16; 8] = [8000, 8080, 30000, 11434, 1234, 5000, 8001, 3000];
 const PATIENCE: Duration = Duration::from_secs(2);
 /// A short answer of a slow model.
 const ANSWER: Duration = Duration::from_secs(30);
+/// Between requests over one connection: a server that closes it has done so by then.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Tokens of the answer that shows what a server can do.
 const TOKENS: u64 = 24;
 
@@ -169,7 +171,7 @@ fn context(models: &str) -> Option<u32> {
     tokens.filter(|tokens| *tokens > 0)
 }
 
-/// Sends up to thirteen short requests.
+/// Sends up to seventeen short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -182,7 +184,7 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
     let chat = post(
         endpoint,
         "/v1/chat/completions",
-        &asked("messages", messages),
+        &asked("messages", messages.clone()),
     )
     .await;
     let completion = post(
@@ -211,6 +213,19 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
             can.forces_length = stream.is_ok_and(|stream| shown(&stream).forces_length);
         }
     }
+    let (path, key, prompt) = match can.completes {
+        true => ("/v1/completions", "prompt", json!("Hello")),
+        false => ("/v1/chat/completions", "messages", messages),
+    };
+    let mut whole = asked(key, prompt.clone());
+    whole["stream"] = json!(false);
+    if let Some(whole) = whole.as_object_mut() {
+        // OpenAI's API knows it beside streams alone.
+        whole.remove("stream_options");
+    }
+    let streamed = asked(key, prompt);
+    let one_after_another = [streamed.clone(), whole.clone(), streamed, whole];
+    can.keeps_connections = keeps_connections(endpoint, path, &one_after_another, PAUSE).await;
     if !can.completes {
         return can;
     }

@@ -44,6 +44,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("forced length", seen.forces_length),
         ("prompts as token ids", seen.prompt_ids.is_some()),
         ("token ids in streams", seen.return_token_ids),
+        ("kept connections", seen.keeps_connections),
         ("cached-token counts", seen.tells_cached),
         ("log-probabilities", seen.tells_logprobs),
     ];
