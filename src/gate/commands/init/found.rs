@@ -72,10 +72,12 @@ pub struct Found {
     pub folder: Option<PathBuf>,
 }
 
-/// The server that answers on this port, or the first on a usual one; `root` is the project's.
-pub async fn server(root: &Path, port: Option<u16>) -> Option<Found> {
+/// The server that answers on this port, or the first on a usual one; `root` is the project's. On a port that is named, a
+/// server that lists no model is asked for `model`.
+pub async fn server(root: &Path, port: Option<u16>, model: Option<&str>) -> Option<Found> {
+    let model = model.filter(|_| port.is_some());
     for port in port.map_or(PORTS.to_vec(), |port| vec![port]) {
-        if let Some(found) = at(port, root).await {
+        if let Some(found) = at(port, root, model).await {
             return Some(found);
         }
     }
@@ -92,18 +94,20 @@ pub fn program() -> Option<&'static str> {
         .map(|(_, preset)| preset)
 }
 
-async fn at(port: u16, root: &Path) -> Option<Found> {
+async fn at(port: u16, root: &Path, given: Option<&str>) -> Option<Found> {
     let mut endpoint = Endpoint::usual(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), "");
     endpoint.request_timeout = PATIENCE;
-    let models = scrape(&endpoint, "/v1/models").await.ok()?;
-    let (model, engine) = named(&models)?;
+    let models = scrape(&endpoint, "/v1/models").await.unwrap_or_default();
+    let listed = named(&models);
+    let is_listed = listed.is_some();
+    let (model, engine) = listed.or_else(|| Some((given?.to_owned(), None)))?;
     let command = command_of(port);
     let engine = engine.filter(|engine| {
         let words = command.as_ref().map(|(words, _)| words);
         words.is_none_or(|words| starts(engine, words))
     });
     // A path leads to files, which nobody but this user may choose.
-    if is_path_elsewhere(&model) && command.is_none() {
+    if is_listed && is_path_elsewhere(&model) && command.is_none() {
         return None;
     }
     endpoint.model.clone_from(&model);
@@ -112,6 +116,9 @@ async fn at(port: u16, root: &Path) -> Option<Found> {
         context: context(&models),
         ..abilities(&endpoint).await
     };
+    if !is_listed && !seen.completes && !seen.chats {
+        return None;
+    }
     let seen = match &command {
         Some((words, folder)) => started(seen, words, (port, folder, root)),
         None => seen,

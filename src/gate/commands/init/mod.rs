@@ -119,11 +119,11 @@ fn tell(notes: impl IntoIterator<Item = String>) {
 fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let read = |path: &str| fs::read_to_string(args.dir.join(path)).ok();
     let of_tree = presets::engine_of(read);
-    let server = block_on(found::server(&args.dir, args.port))?;
+    let server = block_on(found::server(&args.dir, args.port, args.model.as_deref()))?;
     if let (None, Some(port)) = (&server, args.port) {
         return Err(Error::Usage(format!(
-            "no server on port {port} answers /v1/models with a model: start it first, or leave out --port and complete {CONFIG} \
-             by hand"
+            "no server on port {port} answers /v1/models with a model: start it first; if it lists none, name one that it \
+             serves by --model; or leave out --port and complete {CONFIG} by hand"
         ))
         .into());
     }

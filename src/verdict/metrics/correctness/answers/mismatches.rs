@@ -44,8 +44,12 @@ const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 t
 pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let requests = at.requests;
     let near = logprobs::near(requests);
-    let mut head = Compared::of(&requests.all, &Answers::of(at), near);
-    let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near);
+    let mut head = Compared::of(&requests.all, &Answers::of(at).near(near), near);
+    let mut base = Compared::of(
+        &requests.base,
+        &Answers::new(&requests.base, &[]).near(near),
+        near,
+    );
     let pairs = requests.beside_base(&requests.all);
     let of = |condition| {
         let pairs = pairs.iter().copied();

@@ -16,7 +16,7 @@ mod stopped;
 pub use logprobs::{Moved, moved};
 pub use mismatches::mismatches;
 
-use super::near_tie::{Near, lists_as_near, parts_at_once, parts_within, quoted};
+use super::near_tie::{Near, lists_as_near, parting, parts_at_once, parts_within, quoted};
 use crate::digest;
 use crate::metrics::{Place, Requests};
 use crate::plan::WorkloadKind;
@@ -26,6 +26,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
+
+/// From so many times on a piece of so many bytes at most is a repetition, as in `client`'s own count of whole answers.
+const TIMES: usize = 16;
+const PIECE: usize = 32;
 
 /// Fewer answers that part from base's at once may be near-ties.
 const LEAST_OTHER: usize = 3;
@@ -98,6 +102,8 @@ pub struct Answers<'a> {
     /// Both launches' sound answers, those of this launch first.
     both: Vec<&'a Sample>,
     own: usize,
+    /// Near-ties, where lists tell them.
+    near: Option<Near>,
     /// [`Answers::are_mixed_up`].
     are_mixed_up: OnceCell<bool>,
     /// [`Answers::are_led_astray`].
@@ -130,9 +136,15 @@ impl<'a> Answers<'a> {
             given_to: OnceCell::new(),
             own: own.len(),
             both,
+            near: None,
             are_mixed_up: OnceCell::new(),
             are_led_astray: OnceCell::new(),
         }
+    }
+
+    /// The same where lists of log-probabilities tell near-ties.
+    fn near(self, near: Option<Near>) -> Self {
+        Self { near, ..self }
     }
 
     fn given_to(&self) -> &BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
@@ -240,7 +252,7 @@ impl<'a> Answers<'a> {
     }
 
     /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
-    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone.
+    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone; or lists show it.
     fn may_be_near_tie(&self, sample: &Sample) -> bool {
         // In a batch base may have the same fault.
         let in_base = self
@@ -253,7 +265,12 @@ impl<'a> Answers<'a> {
             return true;
         }
         let others = self.in_base(sample).into_iter().chain(self.alone(sample));
-        let mut others = others.filter(|other| !is_same(other, sample));
+        let mut others = others.filter(|other| !is_same(other, sample)).peekable();
+        let near = self.near.map(|Near { firm, .. }| Near { tie: firm, firm });
+        let is_tie = |other: &Sample| parting(other, sample, near).is_tie == Some(true);
+        if others.peek().is_some() && others.clone().all(is_tie) {
+            return true;
+        }
         others.next().is_some_and(|other| {
             let are_kept = other.text.is_some() && sample.text.is_some();
             are_kept && !parts_within(other, sample, EARLY, EARLY_TOKENS)
@@ -526,9 +543,26 @@ fn is_degenerate(sample: &Sample) -> bool {
     void.is_some_and(|void| void.rule == VoidRule::Degenerate)
 }
 
+/// True of an answer that no two prompts get by chance: long enough before it repeats itself to the end.
 fn is_telling(sample: &Sample) -> bool {
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
-    tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
+    let text = sample.text.as_deref().unwrap_or_default().as_bytes();
+    let before = text.len() - repetition(text);
+    let is_long = tokens as usize * before >= TELLING as usize * text.len();
+    tokens >= TELLING && is_long && !sample.tokens.repeats && !sample.is_blank()
+}
+
+/// Bytes at the end of a text that are one piece of at most 32 bytes, 16 times or more; else 0.
+fn repetition(text: &[u8]) -> usize {
+    let of_period = |n: usize| {
+        let shifted = text.iter().rev().skip(n);
+        let alike = text.iter().rev().zip(shifted).take_while(|(a, b)| a == b);
+        n + alike.count()
+    };
+    let periods = 1..=PIECE.min(text.len() / TIMES);
+    let lengths = periods.map(|n| (n, of_period(n)));
+    let repeated = lengths.filter(|(n, length)| *length >= TIMES * n);
+    repeated.map(|(_, length)| length).max().unwrap_or(0)
 }
 
 #[cfg(test)]

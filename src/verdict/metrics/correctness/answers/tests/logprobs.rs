@@ -160,3 +160,27 @@ fn what_is_no_farther_than_base_from_itself_is_not_proven() {
     // Wild moves of base excuse nothing farther.
     assert_eq!(count(100.0 * NATS), (2.0, 0.0, true));
 }
+
+/// The lists of both launches show a near-tie at the first token, and the answer is what the other prompt says.
+#[test]
+fn a_listed_near_tie_may_lead_into_what_another_prompt_got() {
+    let count = |gap: f64| {
+        let text = |first: &'static str, gap| -> Vec<(&'static str, f64)> {
+            let rest = [" one", " two", " three", " four", " five", " six", " seven"];
+            let rest = rest.map(|word| (word, 3.0));
+            [vec![(first, gap)], rest.to_vec()].concat()
+        };
+        let of = |first: &'static str| {
+            let one = |index, case, first, gap| {
+                let sample = answer(index, case, Condition::Alone, "");
+                scored(sample, &text(first, gap))
+            };
+            vec![one(0, "p0", first, gap), one(1, "p2", "b", 3.0)]
+        };
+        let (head, base) = (launch(0, of("b")), launch(1, of("a")));
+        let measure = self::of(Some(NATS), &head, Some(&base)).unwrap();
+        (measure.value, measure.at_least.unwrap())
+    };
+    assert_eq!(count(NATS / 2.0), (0.0, 0.0));
+    assert_eq!(count(3.0), (1.0, 1.0));
+}

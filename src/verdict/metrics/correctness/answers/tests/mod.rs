@@ -159,6 +159,25 @@ fn a_near_tie_may_lead_into_what_another_prompt_got() {
     );
 }
 
+/// llama.cpp with a small model: a near-tie of two digits leads to one that both prompts repeat to the end.
+#[test]
+fn a_text_that_repeats_itself_to_the_end_is_no_prompts_own() {
+    let (ones, zeros) = (
+        " 1".to_owned() + &"1".repeat(30),
+        " 1".to_owned() + &"0".repeat(30),
+    );
+    let answers = |first: &str| {
+        let mut samples = pairs(&[(first, first), (&zeros, &zeros)]);
+        for sample in &mut samples {
+            sample.tokens.completion = Some(32);
+        }
+        samples
+    };
+    assert_eq!(counts(answers(&zeros), Some(answers(&ones))), (2.0, 0.0));
+    assert_eq!(super::repetition(zeros.as_bytes()), 30);
+    assert_eq!(super::repetition(b"one two three four five six seven"), 0);
+}
+
 #[test]
 fn many_differences_are_no_near_ties_where_base_has_none() {
     let launch_of = |n: usize, differing: usize| {
