@@ -73,6 +73,7 @@ fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
                 Some(summary(verdict)),
                 not_run::slower_start(record, verdict),
                 not_run::greater_memory(record),
+                not_run::growing_memory(record, verdict),
                 not_run::not_run(verdict),
             ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")

@@ -15,6 +15,9 @@ const LEAST_LAUNCHES: usize = 3;
 const GREATER: f64 = 1.25;
 const GREATER_BYTES: f64 = 64e6;
 
+/// And memory that grows by so many bytes more than base's.
+const GROWTH_BYTES: f64 = 8e6;
+
 /// `head starts in 2.07 s, base in 0.07 s, which no check of this run judges (gate check --gate cold-start)`.
 pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
@@ -62,6 +65,36 @@ pub fn greater_memory(record: &RunRecord) -> Option<String> {
             "head's memory reaches {}, base's {}, which no check of this run judges",
             numbers::value(head, unit),
             numbers::value(base, unit)
+        )
+    })
+}
+
+/// `head's memory grows by 40 MiB in the second half of a launch, base's by 0 bytes, which no check of this run judges`: medians
+/// over launches, of which each of head's grows by more than each of base's.
+pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    if checks.any(|check| check.metric == Metric::RssGrowth) {
+        return None;
+    }
+    let growth = |launch: &Launch| {
+        let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
+        let bytes: Vec<u64> = readings.filter_map(|reading| reading.rss_bytes).collect();
+        let (middle, last) = (bytes.get(bytes.len() / 2)?, bytes.last()?);
+        Some(*last as f64 - *middle as f64)
+    };
+    let [base, head] = [Arm::Base, Arm::Head].map(|arm| values(record, arm, growth));
+    if base.len().min(head.len()) < LEAST_LAUNCHES {
+        return None;
+    }
+    let least = head.iter().copied().fold(f64::INFINITY, f64::min);
+    let is_apart = base.iter().all(|of_base| *of_base < least);
+    let (base, head) = (stats::median(&base)?, stats::median(&head)?);
+    let unit = Metric::KvBytes.unit();
+    (is_apart && head - base > GROWTH_BYTES).then(|| {
+        format!(
+            "head's memory grows by {} in the second half of a launch, base's by {}, which no check of this run judges",
+            numbers::value(head, unit),
+            numbers::value(base.max(0.0), unit)
         )
     })
 }

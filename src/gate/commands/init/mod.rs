@@ -144,8 +144,12 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     let installed = || found::program().filter(|_| running.is_none() && !is_built);
     let name = name.or_else(installed).unwrap_or(CUSTOM);
     let preset = named(name)?;
-    // What runs here may be another engine than the one that was asked for. Any may be treated as one's own.
-    let running = running.filter(|it| name == CUSTOM || it.engine == Some(name));
+    // What runs here may be another engine than the one that was asked for. On a port that is named, any may be one's own.
+    let is_asked_for = |it: &&Found| match name == CUSTOM {
+        true => it.engine.is_none() || args.port.is_some(),
+        false => it.engine == Some(name),
+    };
+    let running = running.filter(is_asked_for);
     if let (Some(port), None) = (args.port, running) {
         return Err(Error::Usage(format!(
             "the server on port {port} is not {name}: leave out --engine, or --port"

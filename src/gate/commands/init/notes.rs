@@ -144,7 +144,7 @@ pub fn review(is_incomplete: bool, found: Option<bool>) -> String {
              (`--port 9000`), and {again}"
         ),
         Some(false) => format!(
-            "{complete}; or start your engine, and {again}: no server answered on {}",
+            "{complete}; or start your engine, and {again}: no server of your own answered on {}",
             found::usual_ports()
         ),
         None => format!("{complete}; or start your engine, and {again}"),

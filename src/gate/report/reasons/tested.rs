@@ -81,8 +81,8 @@ fn why_unsure(check: &CheckVerdict) -> String {
         Metric::AnswerMismatches => {
             return format!(
                 "these may be meant: then waive this check (gates/waivers.toml). Or they are near-ties, two tokens about \
-                 equally likely, chosen by rounding: to settle it, set `top_k` in gates/{file}.toml, if the engine gives \
-                 log-probabilities; else send four times as many prompts"
+                 equally likely, chosen by rounding: to settle it, set `top_k`, and a `near_tie` as wide as the engine's own, \
+                 in gates/{file}.toml, if it gives log-probabilities; else send four times as many prompts"
             );
         }
         Metric::StreamMismatches => {
