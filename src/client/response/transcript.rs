@@ -108,12 +108,14 @@ impl Transcript {
         }
     }
 
-    /// True if fewer tokens have log-probabilities than usage counts, beside a text in which one character may take several
-    /// tokens: llama.cpp lists the last of them alone.
+    /// True if fewer tokens have log-probabilities than usage counts, as many at most as the characters beyond ASCII may take
+    /// beside their last ones, which llama.cpp lists alone. The last character may be unfinished.
     pub fn lists_too_few(&self) -> bool {
+        let further = |c: char| c.len_utf8() - 1;
+        let wide: usize = self.texts().concat().chars().map(further).sum();
         let counted = self.logprobs.as_ref().zip(self.completion_tokens);
-        let has_wide = self.texts().iter().any(|text| !text.is_ascii());
-        has_wide && counted.is_some_and(|(listed, usage)| listed.len() < usage as usize)
+        let lacking = counted.map(|(listed, usage)| (usage as usize).saturating_sub(listed.len()));
+        lacking.is_some_and(|lacking| wide > 0 && (1..=wide + 3).contains(&lacking))
     }
 
     /// Everything generated: reasoning, then content. Calls have tokens beside their text, and are left out.

@@ -78,6 +78,7 @@ pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
     }
     let growth = |launch: &Launch| {
         let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
+        let readings = readings.filter(|reading| Some(reading.at_ns) >= launch.startup.ready_ns);
         let bytes: Vec<u64> = readings.filter_map(|reading| reading.rss_bytes).collect();
         let (middle, last) = (bytes.get(bytes.len() / 2)?, bytes.last()?);
         Some(*last as f64 - *middle as f64)
@@ -90,7 +91,7 @@ pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
     let is_apart = base.iter().all(|of_base| *of_base < least);
     let (base, head) = (stats::median(&base)?, stats::median(&head)?);
     let unit = Metric::KvBytes.unit();
-    (is_apart && head - base > GROWTH_BYTES).then(|| {
+    (is_apart && head - base.max(0.0) > GROWTH_BYTES).then(|| {
         format!(
             "head's memory grows by {} in the second half of a launch, base's by {}, which no check of this run judges",
             numbers::value(head, unit),

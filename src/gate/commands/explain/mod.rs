@@ -8,7 +8,7 @@ use crate::cli::{Exit, output};
 use crate::report::pretty_json;
 use anyhow::Context;
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 #[derive(Args)]
 pub struct ExplainArgs {
@@ -68,5 +68,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
 
 /// True for what is no directory and may be a check's id: `tpot/regression`.
 fn is_id(path: &Path) -> bool {
-    path.is_relative() && path.components().count() == 2 && !path.exists()
+    let mut parts = path.components();
+    let is_name = |part: Option<Component<'_>>| matches!(part, Some(Component::Normal(_)));
+    is_name(parts.next()) && is_name(parts.next()) && parts.next().is_none() && !path.exists()
 }

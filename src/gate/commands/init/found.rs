@@ -41,16 +41,15 @@ const SHORT: [&str; 6] = [
 ];
 
 /// Programs, and their presets. Those on the PATH are found in this order.
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("vllm", "vllm"),
     ("llama-server", "llama.cpp"),
     ("ollama", "ollama"),
     ("transformers", "transformers"),
     ("sglang", "sglang"),
-    ("gate", "infergate"),
 ];
-/// How many of them are looked for on the PATH: this program is there anyway.
-const INSTALLED: usize = 5;
+/// This program, which is on the PATH anyway.
+const OWN: (&str, &str) = ("gate", "infergate");
 
 /// The ports that are tried where none is named.
 pub fn usual_ports() -> String {
@@ -88,7 +87,7 @@ pub async fn server(root: &Path, port: Option<u16>, model: Option<&str>) -> Opti
 pub fn program() -> Option<&'static str> {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &str| env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let mut programs = PROGRAMS.into_iter().take(INSTALLED);
+    let mut programs = PROGRAMS.into_iter();
     programs
         .find(|(name, _)| is_there(name))
         .map(|(_, preset)| preset)
@@ -157,16 +156,26 @@ fn named(models: &str) -> Option<(String, Option<&'static str>)> {
     (is_name && !model.is_empty() && !model.starts_with('-')).then(|| (model.to_owned(), engine))
 }
 
-/// True if a command starts the engine of this preset by its own program (`python -m sglang.launch_server` too).
+/// True if a command starts the engine of this preset by its own program, or an interpreter that program or module of it
+/// (`python -m sglang.launch_server`). An engine may give its process another title (`VLLM::APIServer`).
 fn starts(engine: &str, words: &[String]) -> bool {
-    let mut programs = PROGRAMS.iter().filter(|(_, preset)| *preset == engine);
-    let is_named = |program: &str| {
-        words.iter().any(|word| {
-            let name = Path::new(word).file_name().and_then(OsStr::to_str);
-            name.is_some_and(|name| name == program || name.starts_with(&format!("{program}.")))
-        })
+    let name_of = |word: &str| {
+        let name = Path::new(word).file_name().and_then(OsStr::to_str);
+        name.unwrap_or_default().to_lowercase()
     };
-    programs.any(|(program, _)| is_named(program))
+    let is_interpreter = |word: &String| name_of(word).starts_with("python");
+    let mut words = words.iter().peekable();
+    words.next_if(|word| is_interpreter(word));
+    words.next_if(|word| *word == "-m");
+    let Some(program) = words.next().map(|word| name_of(word)) else {
+        return true;
+    };
+    let programs = PROGRAMS.iter().chain([&OWN]);
+    let mut programs = programs.filter(|(_, preset)| *preset == engine);
+    programs.any(|(own, _)| {
+        let rest = program.strip_prefix(own);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ':']))
+    })
 }
 
 /// The context of a request that `/v1/models` names (vLLM and SGLang; llama.cpp).
@@ -455,6 +464,9 @@ mod tests {
                 true,
             ),
             ("sglang", "python3 -m sglang.launch_server", true),
+            ("vllm", "VLLM::APIServer", true),
+            ("vllm", "python3 serve.py --model models/vllm", false),
+            ("sglang", "python3 serve.py --backend sglang", false),
             ("infergate", "target/release/gate serve", true),
         ] {
             assert_eq!(starts(engine, &words(command)), expect, "{command}");

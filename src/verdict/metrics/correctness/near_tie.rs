@@ -10,22 +10,6 @@ const SHOWN: usize = 40;
 /// Characters shown before the place where two answers part.
 const BEFORE: usize = 8;
 
-/// Up to which distance two tokens are equally right, in nats.
-#[derive(Clone, Copy, Debug)]
-pub struct Near {
-    /// They are, if closer than this.
-    pub tie: f64,
-    /// They are not, from this on. Between the two the lists do not tell: base's own move so far.
-    pub firm: f64,
-}
-
-impl Near {
-    fn tells(self, gap: f64) -> Option<bool> {
-        let is_unclear = (self.tie..self.firm).contains(&gap);
-        (!is_unclear).then_some(gap < self.tie)
-    }
-}
-
 /// The first difference of two answers.
 pub struct Parting {
     /// Number of the first token that differs, or of the first character where the tokens are unknown.
@@ -34,23 +18,25 @@ pub struct Parting {
     pub is_token: bool,
     /// `token 3, "…a b" for "…a c"`.
     pub text: String,
-    /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, where those of the
-    /// sample are not of its text, and where they do not tell.
+    /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, and where those of
+    /// the sample are not of its text.
     pub is_tie: Option<bool>,
+    /// How far each answer's engine had the other's token from its best one, the farther of the two, in nats; infinite where
+    /// it is not listed.
+    pub gap: f64,
     /// Both list the same tokens, which spell the other text: no near-tie explains the difference.
     pub has_same_tokens: bool,
 }
 
-/// The first difference of `sample` from another answer to its prompt.
-pub fn parting(other: &Sample, sample: &Sample, near: Option<Near>) -> Parting {
+/// The first difference of `sample` from another answer to its prompt. `near_tie`: two tokens closer than this are
+/// equally right, in nats.
+pub fn parting(other: &Sample, sample: &Sample, near_tie: Option<f64>) -> Parting {
     let character = first_character(other, sample);
     let (said, expected) = (quoted(sample, character), quoted(other, character));
-    let tie_at = |place: usize| {
-        let (a, b) = (other.logprobs.get(place)?, sample.logprobs.get(place)?);
-        near?.tells(gap(a, b)?)
-    };
+    let gap_at = |place: usize| gap(other.logprobs.get(place)?, sample.logprobs.get(place)?);
+    let tie_at = |place: usize| Some(gap_at(place)? < near_tie?);
     let Some(token) = first_token(other, sample) else {
-        let has_same_tokens = near.is_some() && is_same_list(other, sample);
+        let has_same_tokens = near_tie.is_some() && is_same_list(other, sample);
         let from = if has_same_tokens {
             ", from the same tokens"
         } else {
@@ -64,6 +50,7 @@ pub fn parting(other: &Sample, sample: &Sample, near: Option<Near>) -> Parting {
             is_tie: first_listed(other, sample)
                 .and_then(tie_at)
                 .filter(|tie| !tie),
+            gap: f64::INFINITY,
             has_same_tokens,
         };
     };
@@ -72,6 +59,7 @@ pub fn parting(other: &Sample, sample: &Sample, near: Option<Near>) -> Parting {
         is_token: true,
         text: format!("from token {token} on {said} instead of {expected}"),
         is_tie: tie_at(token),
+        gap: gap_at(token).unwrap_or(f64::INFINITY),
         has_same_tokens: false,
     }
 }
@@ -175,8 +163,7 @@ fn is_no_text(token: &str) -> bool {
     token.contains(char::REPLACEMENT_CHARACTER) || is_byte || is_special
 }
 
-/// How far each answer's engine had the other's token from its best one, the farther of the two. `None` where a list is
-/// missing.
+/// [`Parting::gap`] at one place. `None` where a list is missing.
 fn gap(a: &TokenLogprob, b: &TokenLogprob) -> Option<f64> {
     if a.top.is_empty() || b.top.is_empty() {
         return None;
@@ -186,30 +173,40 @@ fn gap(a: &TokenLogprob, b: &TokenLogprob) -> Option<f64> {
 
 /// Infinite for a token that is not listed.
 fn from_best(of: &TokenLogprob, token: &str) -> f64 {
-    let logprobs = of.top.iter().map(|(_, logprob)| *logprob);
-    let best = logprobs.fold(f64::NEG_INFINITY, f64::max);
+    let best = best(of);
     let listed = of.top.iter().filter(|(text, _)| text == token);
     let nearest = listed.map(|(_, logprob)| best - logprob);
     nearest.fold(f64::INFINITY, f64::min)
 }
 
-/// How far the distance of two tokens moves between two answers to one prompt, at most: over the tokens that both begin with,
-/// in nats. 0 without lists.
-pub fn movement(a: &Sample, b: &Sample) -> f64 {
+fn best(of: &TokenLogprob) -> f64 {
+    let logprobs = of.top.iter().map(|(_, logprob)| *logprob);
+    logprobs.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// How far the distance of two tokens moves at most between two answers to one prompt, in nats: over the tokens that both
+/// begin with, of those that both list within `nats` of their best. 0 without lists.
+pub fn movement(a: &Sample, b: &Sample, nats: f64) -> f64 {
     let both = a.logprobs.iter().zip(&b.logprobs);
     let alike = both.take_while(|(a, b)| a.token == b.token);
-    let moves = alike.map(|(a, b)| {
-        let of_b = |token: &String| b.top.iter().find(|(text, _)| text == token);
-        let common = a.top.iter().filter_map(|(token, logprob)| {
-            let (_, other) = of_b(token)?;
-            Some(logprob - other)
-        });
-        let (least, most) = common.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), by| {
-            (by.min(least), by.max(most))
-        });
-        (most - least).max(0.0)
+    alike.map(|(a, b)| moved_at(a, b, nats)).fold(0.0, f64::max)
+}
+
+fn moved_at(a: &TokenLogprob, b: &TokenLogprob, nats: f64) -> f64 {
+    // Parts of characters print alike.
+    let of = |list: &TokenLogprob, token: &str| {
+        let mut listed = list.top.iter().filter(|(text, _)| text == token);
+        let (first, second) = (listed.next(), listed.next());
+        let is_near = |logprob: &f64| best(list) - logprob < nats;
+        let logprob = first.map(|(_, logprob)| *logprob).filter(is_near);
+        logprob.filter(|_| second.is_none())
+    };
+    let tokens = a.top.iter().map(|(token, _)| token.as_str());
+    let moves = tokens.filter_map(|token| Some(of(a, token)? - of(b, token)?));
+    let (least, most) = moves.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), by| {
+        (by.min(least), by.max(most))
     });
-    moves.fold(0.0, f64::max)
+    (most - least).max(0.0)
 }
 
 /// True if `other` had the token at `place` of `sample` within `nats` of its best one. A sampler's own
@@ -219,9 +216,9 @@ pub fn lists_as_near(other: &Sample, sample: &Sample, place: usize, nats: f64) -
     tokens.is_some_and(|(a, b)| from_best(a, &b.token) < nats)
 }
 
-/// True if an answer's token at character `at`, or the one before it, had another one near the best. `None` where no list
-/// tells.
-pub fn may_part_at(sample: &Sample, at: usize, near: Near) -> Option<bool> {
+/// True if an answer's token at character `at`, or the one before it, had another one within `nats` of the best. `None`
+/// where no list tells.
+pub fn may_part_at(sample: &Sample, at: usize, nats: f64) -> Option<bool> {
     let listed: String = sample.logprobs.iter().map(|it| it.token.as_str()).collect();
     let blank = |text: &str| text.chars().take_while(|c| c.is_whitespace()).count();
     // Some servers leave out white space before the first token.
@@ -232,16 +229,17 @@ pub fn may_part_at(sample: &Sample, at: usize, near: Near) -> Option<bool> {
         end += entry.token.chars().count();
         end > at
     })?;
-    let to_second = |entry: &TokenLogprob| match entry.top.as_slice() {
-        [(_, best), (_, second), ..] => best - second,
-        _ => f64::INFINITY,
+    let is_near = |entry: &TokenLogprob| {
+        let second = entry.top.get(1).map(|(_, logprob)| *logprob);
+        second
+            .zip(entry.top.first())
+            .is_some_and(|(second, (_, best))| best - second < nats)
     };
-    let there = &sample.logprobs[token.saturating_sub(1)..=token];
-    let is_told = there
+    let near = &sample.logprobs[token.saturating_sub(1)..=token];
+    let is_told = near
         .iter()
         .all(|it| !it.top.is_empty() && !is_no_text(&it.token));
-    let least = there.iter().map(to_second).fold(f64::INFINITY, f64::min);
-    is_told.then(|| near.tells(least))?
+    is_told.then(|| near.iter().any(is_near))
 }
 
 pub fn first_character(a: &Sample, b: &Sample) -> usize {

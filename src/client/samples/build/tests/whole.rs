@@ -136,6 +136,15 @@ fn a_list_that_skips_parts_of_characters_is_left_out() {
     let lie = Some(VoidRule::TokenCounts);
     check_whole(&expect, &answer(2, "ab"), lie);
     check_whole(&expect, &answer(5, "日本"), lie);
+    // No character of UTF-8 has more than four bytes.
+    check_whole(&expect, &answer(0, "é"), None);
+    let long = Expect {
+        forced: Some(64),
+        ..expect
+    };
+    let usage = "\"completion_tokens\":64";
+    let lost = answer(33, "é").replace("\"completion_tokens\":4", usage);
+    check_whole(&long, &lost, lie);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //!
 //! Main functions: [`beside_base`], [`beside_own`].
 
-use super::difference::{Difference, Pair, Told, situation};
+use super::difference::{Difference, Pair, Told, Untied, situation};
 use super::ended::{self, Ended};
 use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
-    Near, Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
+    Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
 use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
 use crate::stats;
@@ -24,7 +24,7 @@ pub struct Chats<'a> {
     /// Answers without a field that base's have, with a broken character, or of the same tokens: it may be meant.
     pub unsure: Vec<Told>,
     /// Differences that the lists show to be no near-ties, and whether they are differences from the whole answer.
-    pub untied: Vec<(Difference<'a>, bool)>,
+    pub untied: Vec<Untied<'a>>,
     pub from_alone: Vec<Difference<'a>>,
     pub from_base: Vec<Difference<'a>>,
     /// Prompts that were asked whole and streamed.
@@ -38,7 +38,7 @@ pub struct Chats<'a> {
 }
 
 /// Head's answers beside base's. Without log-probabilities a few others may be near-ties.
-pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near: Option<Near>) -> Chats<'a> {
+pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f64>) -> Chats<'a> {
     let mut chats = Chats::default();
     let (mut lost, mut early, mut others) = (Vec::new(), Vec::new(), Vec::new());
     let mut suspect = Vec::new();
@@ -57,7 +57,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near: Option<Near>
         if is_chat(prompt) && ended::ended(of_base) {
             ending.insert(prompt);
         }
-        let parting = beside(of_base, sample, whole.get(&prompt), near);
+        let parting = beside(of_base, sample, whole.get(&prompt), near_tie);
         let (found, text) = match ended::compare(sample, of_base) {
             Ended::Same => continue,
             Ended::Refused(text) => {
@@ -72,7 +72,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near: Option<Near>
         let difference = Difference::of(of_base, sample, parting.place, told);
         match parting.is_tie {
             Some(true) => {}
-            Some(false) => chats.untied.push((difference, false)),
+            Some(false) => chats.untied.push(Untied::of(difference, false, &parting)),
             None if parting.has_same_tokens => chats.wrong.push(difference.told),
             None => {
                 if lists_alike(of_base, sample) || breaks_character(of_base, sample) {
@@ -105,7 +105,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near: Option<Near>
 }
 
 /// A launch's streamed answers beside the whole ones to the same questions.
-pub fn beside_own<'a>(samples: &[&'a Sample], near: Option<Near>) -> Chats<'a> {
+pub fn beside_own<'a>(samples: &[&'a Sample], near_tie: Option<f64>) -> Chats<'a> {
     let mut chats = Chats::default();
     let is_sound = |s: &&Sample| s.condition() == Some(Condition::Ended) && is_answer(s);
     let sound = || samples.iter().copied().filter(is_sound);
@@ -120,12 +120,12 @@ pub fn beside_own<'a>(samples: &[&'a Sample], near: Option<Near>) -> Chats<'a> {
         if is_same(whole, sample) {
             continue;
         }
-        let parting = beside(whole, sample, Some(whole), near);
+        let parting = beside(whole, sample, Some(whole), near_tie);
         let told = Told::of(sample, &format!("{} in the whole answer", parting.text));
         let difference = Difference::of(whole, sample, parting.place, told);
         match parting.is_tie {
             Some(true) => {}
-            Some(false) => chats.untied.push((difference, true)),
+            Some(false) => chats.untied.push(Untied::of(difference, true, &parting)),
             None => chats.from_alone.push(difference),
         }
     }
@@ -140,11 +140,16 @@ fn whole<'a>(samples: impl Iterator<Item = &'a Sample>) -> BTreeMap<Prompt<'a>, 
 
 /// The first difference. If a list is missing, the list of a `whole` answer of the same text shows near-ties. It does not show
 /// which token head chose, so it excuses no difference at the first token, where near-ties are rare.
-fn beside(other: &Sample, sample: &Sample, whole: Option<&&Sample>, near: Option<Near>) -> Parting {
-    let mut parting = parting(other, sample, near);
+fn beside(
+    other: &Sample,
+    sample: &Sample,
+    whole: Option<&&Sample>,
+    near_tie: Option<f64>,
+) -> Parting {
+    let mut parting = parting(other, sample, near_tie);
     parting.is_tie = parting.is_tie.or_else(|| {
         let whole = whole.filter(|whole| is_same(whole, other))?;
-        let is_tie = may_part_at(whole, first_character(other, sample), near?);
+        let is_tie = may_part_at(whole, first_character(other, sample), near_tie?);
         is_tie.filter(|is_tie| !is_tie || !parts_at_once(other, sample))
     });
     parting

@@ -1,9 +1,9 @@
 //! An answer that is not what another one to its prompt is, and how reports tell of it.
 //!
-//! Main types: [`Difference`], [`Told`].
+//! Main types: [`Difference`], [`Untied`], [`Told`].
 
 use super::{EARLY, EARLY_TOKENS, Prompt};
-use crate::metrics::correctness::near_tie::{parts_at_once, parts_within};
+use crate::metrics::correctness::near_tie::{Parting, parts_at_once, parts_within};
 use crate::record::{Condition, Sample, Setting};
 use std::collections::BTreeSet;
 
@@ -50,6 +50,28 @@ impl<'a> Difference<'a> {
             is_at_once: is_answer && parts_at_once(other, sample),
             is_early: is_answer && parts_within(other, sample, EARLY, EARLY_TOKENS),
             told,
+        }
+    }
+}
+
+/// One that the lists show to be no near-tie.
+pub struct Untied<'a> {
+    pub difference: Difference<'a>,
+    /// From the answer alone.
+    pub is_alone: bool,
+    /// [`Parting::gap`].
+    pub gap: f64,
+    /// Base gave both answers too.
+    pub is_as_base: bool,
+}
+
+impl<'a> Untied<'a> {
+    pub fn of(difference: Difference<'a>, is_alone: bool, parting: &Parting) -> Self {
+        Self {
+            difference,
+            is_alone,
+            gap: parting.gap,
+            is_as_base: false,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Log-probabilities of the same tokens in head and in base: an engine that computes less exactly, or from other weights, moves
 //! them before it changes an answer beyond near-ties.
 //!
-//! Main functions: [`near`], [`moved`].
+//! Main functions: [`moved`], [`base_moves`].
 
 use super::{Answers, is_answer, is_cut_short};
 use crate::metrics::Requests;
-use crate::metrics::correctness::near_tie::{Near, movement};
+use crate::metrics::correctness::near_tie::movement;
 use crate::record::{Condition, Sample};
 use crate::stats;
 use std::collections::BTreeMap;
@@ -20,20 +20,18 @@ const SHARE: f64 = 0.1;
 /// where it alone has none.
 const FARTHEST: f64 = 100.0;
 
-/// Base's own movement counts up to so many times `near_tie`: more is a fault of its own.
+/// Base's moves count up to so many times `near_tie`: more is a fault of its own.
 const MOST: f64 = 4.0;
 
-/// Near-ties of a session: base's own answers to one prompt show how far two tokens move without a change.
-pub fn near(requests: &Requests<'_>) -> Option<Near> {
-    let tie = requests.workload.kind.logprobs().near_tie_nats?;
-    let base = Answers::new(&requests.base, &[]);
+/// How far the distance of two tokens moves between base's own answers to one prompt, at most, in nats.
+pub fn base_moves(requests: &Requests<'_>) -> f64 {
+    let Some(near_tie) = requests.workload.kind.logprobs().near_tie_nats else {
+        return 0.0;
+    };
+    let (base, most) = (Answers::new(&requests.base, &[]), MOST * near_tie);
     let listed = requests.base.iter().copied().filter(|s| is_listed(s));
-    let moves = listed.filter_map(|sample| Some(movement(base.alone(sample)?, sample)));
-    let most = moves.fold(tie, f64::max);
-    Some(Near {
-        tie,
-        firm: most.min(MOST * tie),
-    })
+    let moves = listed.filter_map(|sample| Some(movement(base.alone(sample)?, sample, most)));
+    moves.fold(0.0, f64::max).min(most)
 }
 
 /// True of an answer that lists what the model computed: a sampler's list may be of what is left to choose from.

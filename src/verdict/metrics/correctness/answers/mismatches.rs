@@ -3,16 +3,16 @@
 //! Main function: [`mismatches`].
 
 use super::chats::{self, Chats};
-use super::difference::{Difference, Pair, Told, lacking, name, prompts, situation};
+use super::difference::{Difference, Pair, Told, Untied, lacking, name, prompts, situation};
 use super::drawn::{self, Drawn};
 use super::ended::{self, Refusal};
-use super::logprobs;
+use super::logprobs::base_moves;
 use super::stopped::{self, Stopped};
 use super::{
     Answers, LEAST_OTHER, NEAR_TIES, Prompt, SURE, are_most, ends_otherwise, is_answer,
     is_degenerate, is_same,
 };
-use crate::metrics::correctness::near_tie::{Near, Parting, lists_as_near, parting};
+use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
 use crate::record::{Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
@@ -42,27 +42,24 @@ const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 t
 /// Answers that are not what the same prompt got alone or in base, near-ties left out. The least value counts those
 /// that no near-tie can explain.
 pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
+    let near_tie = at.workload.kind.logprobs().near_tie_nats;
     let requests = at.requests;
-    let near = logprobs::near(requests);
-    let mut head = Compared::of(&requests.all, &Answers::of(at).near(near), near);
-    let mut base = Compared::of(
-        &requests.base,
-        &Answers::new(&requests.base, &[]).near(near),
-        near,
-    );
+    let mut head = Compared::of(&requests.all, &Answers::of(at), near_tie);
+    let mut base = Compared::of(&requests.base, &Answers::new(&requests.base, &[]), near_tie);
     let pairs = requests.beside_base(&requests.all);
     let of = |condition| {
         let pairs = pairs.iter().copied();
         pairs.filter(move |(head, _)| head.condition() == Some(condition))
     };
-    head.chats(chats::beside_base(of(Condition::Ended), near));
-    head.chats(chats::beside_own(&requests.all, near));
-    base.chats(chats::beside_own(&requests.base, near));
+    head.chats(chats::beside_base(of(Condition::Ended), near_tie));
+    head.chats(chats::beside_own(&requests.all, near_tie));
+    base.chats(chats::beside_own(&requests.base, near_tie));
     let of_base: BTreeSet<_> = base.untied_prompts();
-    head.weigh_untied(of_base.len());
-    base.weigh_untied(of_base.len());
-    head.stopped(&requests.all, Some(&requests.base), near);
-    base.stopped(&requests.base, None, near);
+    let moves = base_moves(requests);
+    let explained = head.weigh_untied(of_base.len(), moves);
+    base.weigh_untied(of_base.len(), 0.0);
+    head.stopped(&requests.all, Some(&requests.base), near_tie);
+    base.stopped(&requests.base, None, near_tie);
     head.refused(of(Condition::Refused));
     head.wrong.extend(drawn::refused(of(Condition::Drawn)));
     let drawn = drawn::beside_base(&requests.all, &requests.base);
@@ -77,8 +74,12 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         head.drop_sampled();
         base.drop_sampled();
     }
-    if near.is_none() {
+    if near_tie.is_none() {
         head.drop_few_left(&requests.all, &requests.base);
+    }
+    // One token more or less may be a near-tie of two that spell the same.
+    if head.lists_fewer.len() >= LEAST_OTHER {
+        head.unsure.append(&mut head.lists_fewer);
     }
     let own = lacking(&head.from_alone, &base.from_alone);
     let of_base = lacking(&base.from_alone, &head.from_alone);
@@ -122,9 +123,12 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         let text = format!("base refuses {n} of the questions (status {status}), {REFUSES}");
         measure.remarks.push(text);
     }
-    measure
-        .remarks
-        .extend(near.filter(|_| !open.is_empty()).and_then(moving));
+    if explained > 0 {
+        measure.remarks.push(format!(
+            "{explained} of these differ by two tokens no farther apart than base's log-probabilities move between its own \
+             answers to one prompt, up to {moves:.2} nats: a `near_tie` beyond that takes them for near-ties"
+        ));
+    }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let quoted = all.iter().take(QUOTED);
     measure.remarks.extend(quoted.map(|told| told.text.clone()));
@@ -134,15 +138,11 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     Ok(measure)
 }
 
-/// How far base's own log-probabilities move, where that is farther than near-ties reach.
-fn moving(near: Near) -> Option<String> {
-    let Near { tie, firm } = near;
-    (firm > tie).then(|| {
-        format!(
-            "log-probabilities of two tokens move by up to {firm:.2} nats between base's own answers to one prompt: so far \
-             near-ties of this engine may reach (near_tie: {tie} nats)"
-        )
-    })
+/// How many tokens have log-probabilities in head's answer and in base's of the same text, where fewer lack them in base's.
+fn lists_fewer(sample: &Sample, base: &Sample) -> Option<(u32, u32)> {
+    let lacking = |of: &Sample| of.tokens.completion?.checked_sub(of.tokens.by_logprobs?);
+    let is_worse = is_same(base, sample) && lacking(sample)? > lacking(base)?;
+    is_worse.then_some((sample.tokens.by_logprobs?, base.tokens.by_logprobs?))
 }
 
 /// The answers of one launch after comparison.
@@ -156,10 +156,12 @@ struct Compared<'a> {
     wrong: Vec<Told>,
     from_alone: Vec<Difference<'a>>,
     from_base: Vec<Difference<'a>>,
-    /// Those that the lists show to be no near-ties, and whether they are differences from the answer alone.
-    untied: Vec<(Difference<'a>, bool)>,
+    /// Those that the lists show to be no near-ties.
+    untied: Vec<Untied<'a>>,
     /// What may be meant, chance, or what base has too, once or twice.
     unsure: Vec<Told>,
+    /// Answers with base's text and log-probabilities of fewer of its tokens.
+    lists_fewer: Vec<Told>,
     /// Prompts that base answered too.
     in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
@@ -184,21 +186,43 @@ impl<'a> Compared<'a> {
         let greedy = self
             .untied
             .iter()
-            .filter(|(difference, _)| difference.told.condition != Some(Condition::Sampled));
-        greedy.map(|(difference, _)| difference.prompt).collect()
+            .map(|untied| &untied.difference)
+            .filter(|difference| difference.told.condition != Some(Condition::Sampled));
+        greedy.map(|difference| difference.prompt).collect()
     }
 
     /// Without batch-invariant kernels an engine may part from itself beyond near-ties, as where a mixture chooses other experts.
-    /// Where base does for `of_base` prompts, one or two leave these open, and more let them be held against how often.
-    fn weigh_untied(&mut self, of_base: usize) {
-        for (difference, is_alone) in std::mem::take(&mut self.untied) {
-            match (of_base, is_alone) {
-                (0, _) => self.wrong.push(difference.told),
-                (n, _) if n < LEAST_OTHER => self.unsure.push(difference.told),
-                (_, true) => self.from_alone.push(difference),
-                (_, false) => self.from_base.push(difference),
+    /// Where base does for `of_base` prompts, one or two leave these open, and more let them be held against how often. Where it
+    /// does for none, those of a few prompts are open that are no farther apart than base `moves`, in nats; their number.
+    fn weigh_untied(&mut self, of_base: usize, moves: f64) -> usize {
+        let untied = std::mem::take(&mut self.untied);
+        let near = untied.iter().filter(|it| it.gap <= moves);
+        let near: BTreeSet<Prompt<'_>> = near.map(|it| it.difference.prompt).collect();
+        let are_few = stats::mcnemar_p_worse(near.len() as u64, 0) > SURE;
+        let is_most = 2 * of_base > self.repeated.len();
+        let mut explained = 0;
+        for it in untied {
+            let told = it.difference.told;
+            match (of_base, it.is_alone) {
+                (0, _) if are_few && it.gap <= moves => {
+                    explained += 1;
+                    self.unsure.push(told);
+                }
+                (0, _) => self.wrong.push(told),
+                // Main's own fault, as far as these show one.
+                (n, true) if n < LEAST_OTHER && it.is_as_base && !is_most => {}
+                (n, _) if n < LEAST_OTHER => self.unsure.push(told),
+                (_, true) => self.from_alone.push(Difference {
+                    told,
+                    ..it.difference
+                }),
+                (_, false) => self.from_base.push(Difference {
+                    told,
+                    ..it.difference
+                }),
             }
         }
+        explained
     }
 
     /// No more than a quarter of the sampled answers differ from the greedy ones where those of the same batch do not: else the
@@ -254,7 +278,7 @@ impl<'a> Compared<'a> {
 
     /// Takes the answers that a stop string ends. `base`: its samples, beside head's; where these are base's, its own way to
     /// end them is no difference.
-    fn stopped(&mut self, own: &[&'a Sample], base: Option<&[&'a Sample]>, near: Option<Near>) {
+    fn stopped(&mut self, own: &[&'a Sample], base: Option<&[&'a Sample]>, near_tie: Option<f64>) {
         let is_base = base.is_none();
         let base = base.unwrap_or_default();
         let (own_alone, base_alone) = (Answers::new(own, &[]), Answers::new(base, &[]));
@@ -273,7 +297,7 @@ impl<'a> Compared<'a> {
                 situation,
                 condition: None,
             };
-            match stopped::compare(sample, alone, in_base, near) {
+            match stopped::compare(sample, alone, in_base, near_tie) {
                 Stopped::Same => {}
                 Stopped::Wrong(text) => self.wrong.push(told(text)),
                 Stopped::Differs { ends: true, .. } if is_base => {}
@@ -381,7 +405,7 @@ impl<'a> Compared<'a> {
         are_most(at_once, early, all) || p <= SURE
     }
 
-    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near: Option<Near>) -> Self {
+    fn of(samples: &[&'a Sample], answers: &Answers<'a>, near_tie: Option<f64>) -> Self {
         let mut compared = Self::default();
         let mut measured: Vec<&Sample> = samples.to_vec();
         // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
@@ -392,7 +416,7 @@ impl<'a> Compared<'a> {
         measured.retain(|s| !is_elsewhere(s) || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {
-            compared.take(sample, answers, near);
+            compared.take(sample, answers, near_tie);
         }
         compared
     }
@@ -402,7 +426,7 @@ impl<'a> Compared<'a> {
         *self.situations.entry(situation.to_owned()).or_default() += 1;
     }
 
-    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near: Option<Near>) {
+    fn take(&mut self, sample: &'a Sample, answers: &Answers<'a>, near_tie: Option<f64>) {
         let (situation, place) = (situation(sample), name(sample));
         let is_sampled = sample.condition() == Some(Condition::Sampled);
         let told = |text: String| Told {
@@ -434,6 +458,10 @@ impl<'a> Compared<'a> {
             self.wrong.push(told(wrong));
             return;
         }
+        if let Some((listed, of_base)) = base.and_then(|base| lists_fewer(sample, base)) {
+            let text = format!("log-probabilities of {listed} tokens instead of {of_base} in base");
+            self.lists_fewer.push(told(text));
+        }
         let differs = |other: &&Sample| !is_same(other, sample);
         let (other, whose) = match (alone.filter(differs), base.filter(differs)) {
             (Some(alone), _) => (alone, "alone"),
@@ -444,28 +472,35 @@ impl<'a> Compared<'a> {
                 return;
             }
         };
-        let Parting {
-            place: at,
-            is_token,
-            text,
-            is_tie,
-            has_same_tokens,
-        } = parting(other, sample, near);
+        let parting = parting(other, sample, near_tie);
+        let at = parting.place;
         let told = Told {
             condition: sample.condition(),
-            ..told(format!("{text} {whose}"))
+            ..told(format!("{} {whose}", parting.text))
         };
         let difference = Difference::of(other, sample, at, told);
-        let leads = |near: Near| lists_as_near(other, sample, at, near.tie);
-        match is_tie {
-            Some(true) if is_token && !answers.base_may_part(sample, at, near) => {
+        let leads = |nats| lists_as_near(other, sample, at, nats);
+        match parting.is_tie {
+            Some(true) if parting.is_token && !answers.base_may_part(sample, at, near_tie) => {
                 self.unsure.push(difference.told);
             }
             Some(true) => {}
-            Some(false) if is_sampled && is_token && near.is_some_and(leads) => {}
-            Some(false) => self.untied.push((difference, whose == "alone")),
+            Some(false) if is_sampled && parting.is_token && near_tie.is_some_and(leads) => {}
+            Some(false) => {
+                let is_alone = whose == "alone";
+                let is_bases = |own: &Sample| {
+                    let of_base = answers.in_base(own);
+                    of_base.is_some_and(|base| is_same(base, own))
+                };
+                self.untied.push(Untied {
+                    is_as_base: is_bases(sample) && alone.is_some_and(is_bases),
+                    ..Untied::of(difference, is_alone, &parting)
+                });
+            }
             // Beside the answer alone it may be the mode: base's of the same mode tells more.
-            None if has_same_tokens && whose == "in base" => self.wrong.push(difference.told),
+            None if parting.has_same_tokens && whose == "in base" => {
+                self.wrong.push(difference.told)
+            }
             None if whose == "alone" => self.from_alone.push(difference),
             None => self.from_base.push(difference),
         }

@@ -16,7 +16,7 @@ mod stopped;
 pub use logprobs::{Moved, moved};
 pub use mismatches::mismatches;
 
-use super::near_tie::{Near, lists_as_near, parting, parts_at_once, parts_within, quoted};
+use super::near_tie::{lists_as_near, parts_at_once, parts_within, quoted};
 use crate::digest;
 use crate::metrics::{Place, Requests};
 use crate::plan::WorkloadKind;
@@ -102,8 +102,6 @@ pub struct Answers<'a> {
     /// Both launches' sound answers, those of this launch first.
     both: Vec<&'a Sample>,
     own: usize,
-    /// Near-ties, where lists tell them.
-    near: Option<Near>,
     /// [`Answers::are_mixed_up`].
     are_mixed_up: OnceCell<bool>,
     /// [`Answers::are_led_astray`].
@@ -136,15 +134,9 @@ impl<'a> Answers<'a> {
             given_to: OnceCell::new(),
             own: own.len(),
             both,
-            near: None,
             are_mixed_up: OnceCell::new(),
             are_led_astray: OnceCell::new(),
         }
-    }
-
-    /// The same where lists of log-probabilities tell near-ties.
-    fn near(self, near: Option<Near>) -> Self {
-        Self { near, ..self }
     }
 
     fn given_to(&self) -> &BTreeMap<&'a str, BTreeSet<Prompt<'a>>> {
@@ -186,8 +178,8 @@ impl<'a> Answers<'a> {
 
     /// False if base's answer begins with the same tokens up to `place`, and lists that of `sample` far from its best: twice as
     /// far as a near-tie, which roundings of two engines add up to. Head's own lists may have the fault that made the difference.
-    fn base_may_part(&self, sample: &Sample, place: usize, near: Option<Near>) -> bool {
-        let Some((near, base)) = near.zip(self.in_base(sample)) else {
+    fn base_may_part(&self, sample: &Sample, place: usize, near_tie: Option<f64>) -> bool {
+        let Some((nats, base)) = near_tie.zip(self.in_base(sample)) else {
             return true;
         };
         let begins_alike = {
@@ -198,9 +190,7 @@ impl<'a> Answers<'a> {
             .logprobs
             .get(place)
             .is_some_and(|at| !at.top.is_empty());
-        !begins_alike
-            || !is_listed
-            || lists_as_near(base, sample, place, near.firm.max(2.0 * near.tie))
+        !begins_alike || !is_listed || lists_as_near(base, sample, place, 2.0 * nats)
     }
 
     /// Another prompt that was answered with this text, if the prompt's own other answers are not this text; of several one
@@ -252,7 +242,7 @@ impl<'a> Answers<'a> {
     }
 
     /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
-    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone; or lists show it.
+    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone; or both repeat themselves to the end.
     fn may_be_near_tie(&self, sample: &Sample) -> bool {
         // In a batch base may have the same fault.
         let in_base = self
@@ -266,9 +256,7 @@ impl<'a> Answers<'a> {
         }
         let others = self.in_base(sample).into_iter().chain(self.alone(sample));
         let mut others = others.filter(|other| !is_same(other, sample)).peekable();
-        let near = self.near.map(|Near { firm, .. }| Near { tie: firm, firm });
-        let is_tie = |other: &Sample| parting(other, sample, near).is_tie == Some(true);
-        if others.peek().is_some() && others.clone().all(is_tie) {
+        if loops(sample) && others.peek().is_some() && others.clone().all(loops) {
             return true;
         }
         others.next().is_some_and(|other| {
@@ -543,13 +531,19 @@ fn is_degenerate(sample: &Sample) -> bool {
     void.is_some_and(|void| void.rule == VoidRule::Degenerate)
 }
 
-/// True of an answer that no two prompts get by chance: long enough before it repeats itself to the end.
 fn is_telling(sample: &Sample) -> bool {
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events);
+    tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
+}
+
+/// True of an answer of which fewer than eight tokens, by their mean length, come before it repeats itself to the end. One
+/// whose reasoning is not kept is none.
+fn loops(sample: &Sample) -> bool {
     let text = sample.text.as_deref().unwrap_or_default().as_bytes();
-    let before = text.len() - repetition(text);
-    let is_long = tokens as usize * before >= TELLING as usize * text.len();
-    tokens >= TELLING && is_long && !sample.tokens.repeats && !sample.is_blank()
+    let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events) as usize;
+    let (repeated, least) = (repetition(text), TELLING as usize * text.len());
+    let is_all = || digest::of_parts([text]) == sample.text_sha256;
+    repeated > 0 && tokens * (text.len() - repeated) < least && is_all()
 }
 
 /// Bytes at the end of a text that are one piece of at most 32 bytes, 16 times or more; else 0.

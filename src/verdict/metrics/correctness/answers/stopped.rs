@@ -3,7 +3,7 @@
 //! Main function: [`compare`]. Engines differ in how they end an answer: with the string or without, for a reason of their own
 //! name, at an end of sequence that the answer alone was not allowed to have. So base tells what is right.
 
-use super::super::near_tie::{Near, first_character, may_part_at, quoted};
+use super::super::near_tie::{first_character, may_part_at, quoted};
 use super::ends_otherwise;
 use crate::record::{STOPS, Sample};
 
@@ -26,7 +26,7 @@ pub fn compare(
     sample: &Sample,
     alone: &Sample,
     base: Option<(&Sample, &Sample)>,
-    near: Option<Near>,
+    near_tie: Option<f64>,
 ) -> Stopped {
     if let Some(end) = base.and_then(|(stopped, _)| ends_otherwise(sample, stopped)) {
         return Stopped::Wrong(end);
@@ -46,7 +46,7 @@ pub fn compare(
     let of_base = base.map(|(_, of_base)| of_base);
     let is_same = |of: &&Sample| text(of) == whole && !of.logprobs.is_empty();
     let listed = of_base.filter(is_same).unwrap_or(alone);
-    let is_tie = near.and_then(|near| may_part_at(listed, place, near));
+    let is_tie = near_tie.and_then(|nats| may_part_at(listed, place, nats));
     if let Some((stopped, _)) = base.filter(|(stopped, alone)| !is_right(stopped, alone)) {
         // Base's engine follows other rules: only another text than the answer alone, or more or less than base's.
         let of_base = text(stopped);

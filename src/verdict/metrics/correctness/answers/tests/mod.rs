@@ -170,10 +170,15 @@ fn a_text_that_repeats_itself_to_the_end_is_no_prompts_own() {
         let mut samples = pairs(&[(first, first), (&zeros, &zeros)]);
         for sample in &mut samples {
             sample.tokens.completion = Some(32);
+            let text = sample.text.clone().unwrap_or_default();
+            sample.text_sha256 = crate::digest::of_parts([text.as_bytes()]);
         }
         samples
     };
     assert_eq!(counts(answers(&zeros), Some(answers(&ones))), (2.0, 0.0));
+    // Words that become another prompt's loop are no near-tie.
+    let words = answers("one two three four five six seven");
+    assert_eq!(counts(answers(&zeros), Some(words)), (2.0, 2.0));
     assert_eq!(super::repetition(zeros.as_bytes()), 30);
     assert_eq!(super::repetition(b"one two three four five six seven"), 0);
 }
