@@ -108,14 +108,22 @@ impl Transcript {
         }
     }
 
-    /// True if fewer tokens have log-probabilities than usage counts, as many at most as the characters beyond ASCII may take
-    /// beside their last ones, which llama.cpp lists alone. The last character may be unfinished.
+    /// True if the list of log-probabilities lacks tokens that characters of several tokens explain: llama.cpp lists one for
+    /// each of these. A character has at most one token a byte, and one at the end may be cut off, without text. An end of
+    /// sequence that is counted and not listed is no such token.
     pub fn lists_too_few(&self) -> bool {
+        let Some((listed, usage)) = self.logprobs.as_ref().zip(self.completion_tokens) else {
+            return false;
+        };
+        let Some(last) = listed.last() else {
+            return false;
+        };
         let further = |c: char| c.len_utf8() - 1;
         let wide: usize = self.texts().concat().chars().map(further).sum();
-        let counted = self.logprobs.as_ref().zip(self.completion_tokens);
-        let lacking = counted.map(|(listed, usage)| (usage as usize).saturating_sub(listed.len()));
-        lacking.is_some_and(|lacking| wide > 0 && (1..=wide + 3).contains(&lacking))
+        let lacking = (usage as usize).saturating_sub(listed.len());
+        let has_stopped = self.finish_reason.as_deref() == Some("stop");
+        let is_end = has_stopped && lacking == 1 && !last.token.is_empty();
+        wide > 0 && !is_end && (1..=wide + 3).contains(&lacking)
     }
 
     /// Everything generated: reasoning, then content. Calls have tokens beside their text, and are left out.

@@ -90,6 +90,14 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
             set(&format!("{name} = false"), &format!("{name} = true"));
         }
     }
+    if seen.tells_cached {
+        set(
+            "# Does usage contain `prompt_tokens_details.cached_tokens`? Then a check of the metric `prefill_excess` in the gate\n\
+             # `prefill-drift` counts the prompt tokens that each turn computes again.",
+            "# Usage contains `prompt_tokens_details.cached_tokens`: the gate `prefill-drift` counts the prompt tokens that each turn\n\
+             # computes again.",
+        );
+    }
     if seen.tells_logprobs {
         set(
             "# Does it return log-probabilities? Then set `top_k` in the gates `answers` and `e2e`.",

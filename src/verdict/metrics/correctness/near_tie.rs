@@ -22,7 +22,7 @@ pub struct Parting {
     /// the sample are not of its text.
     pub is_tie: Option<bool>,
     /// How far each answer's engine had the other's token from its best one, the farther of the two, in nats; infinite where
-    /// it is not listed.
+    /// no list tells.
     pub gap: f64,
     /// Both list the same tokens, which spell the other text: no near-tie explains the difference.
     pub has_same_tokens: bool,
@@ -184,8 +184,8 @@ fn best(of: &TokenLogprob) -> f64 {
     logprobs.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// How far the distance of two tokens moves at most between two answers to one prompt, in nats: over the tokens that both
-/// begin with, of those that both list within `nats` of their best. 0 without lists.
+/// How far the distance of two tokens moves at most between two answers to one prompt, in nats: at the places up to where the
+/// answers part, of the tokens that both list there within `nats` of the best. 0 without lists.
 pub fn movement(a: &Sample, b: &Sample, nats: f64) -> f64 {
     let both = a.logprobs.iter().zip(&b.logprobs);
     let alike = both.take_while(|(a, b)| a.token == b.token);

@@ -137,7 +137,16 @@ fn a_list_that_skips_parts_of_characters_is_left_out() {
     check_whole(&expect, &answer(2, "ab"), lie);
     check_whole(&expect, &answer(5, "日本"), lie);
     // No character of UTF-8 has more than four bytes.
-    check_whole(&expect, &answer(0, "é"), None);
+    check_whole(&expect, &answer(1, "é"), None);
+    check_whole(&expect, &answer(0, "é"), lie);
+    // What lacks is the end of sequence.
+    let free = Expect {
+        forced: None,
+        ..expect
+    };
+    let stopped = answer(3, "日本").replace("length", "stop");
+    let sample = sample(&free, &exchange(&[(30, &stopped)]));
+    assert_eq!((sample.logprobs.len(), sample.void), (3, None));
     let long = Expect {
         forced: Some(64),
         ..expect

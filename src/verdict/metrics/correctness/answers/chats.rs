@@ -23,7 +23,7 @@ pub struct Chats<'a> {
     pub wrong: Vec<Told>,
     /// Answers without a field that base's have, with a broken character, or of the same tokens: it may be meant.
     pub unsure: Vec<Told>,
-    /// Differences that the lists show to be no near-ties, and whether they are differences from the whole answer.
+    /// Differences that the lists show to be no near-ties.
     pub untied: Vec<Untied<'a>>,
     pub from_alone: Vec<Difference<'a>>,
     pub from_base: Vec<Difference<'a>>,

@@ -23,15 +23,27 @@ const FARTHEST: f64 = 100.0;
 /// Base's moves count up to so many times `near_tie`: more is a fault of its own.
 const MOST: f64 = 4.0;
 
-/// How far the distance of two tokens moves between base's own answers to one prompt, at most, in nats.
+/// How far the distance of two tokens moves between base's own answers to one prompt, in nats: as far as for two prompts, since
+/// one may have a fault.
 pub fn base_moves(requests: &Requests<'_>) -> f64 {
     let Some(near_tie) = requests.workload.kind.logprobs().near_tie_nats else {
         return 0.0;
     };
     let (base, most) = (Answers::new(&requests.base, &[]), MOST * near_tie);
     let listed = requests.base.iter().copied().filter(|s| is_listed(s));
-    let moves = listed.filter_map(|sample| Some(movement(base.alone(sample)?, sample, most)));
-    moves.fold(0.0, f64::max).min(most)
+    let mut greatest: BTreeMap<String, f64> = BTreeMap::new();
+    for sample in listed {
+        let Some(alone) = base.alone(sample) else {
+            continue;
+        };
+        let of_prompt = greatest
+            .entry(super::Prompt::of(sample).to_string())
+            .or_default();
+        *of_prompt = of_prompt.max(movement(alone, sample, most));
+    }
+    let mut moves: Vec<f64> = greatest.into_values().collect();
+    moves.sort_by(|a, b| b.total_cmp(a));
+    moves.get(1).copied().unwrap_or(0.0).min(most)
 }
 
 /// True of an answer that lists what the model computed: a sampler's list may be of what is left to choose from.

@@ -56,8 +56,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     base.chats(chats::beside_own(&requests.base, near_tie));
     let of_base: BTreeSet<_> = base.untied_prompts();
     let moves = base_moves(requests);
-    let explained = head.weigh_untied(of_base.len(), moves);
-    base.weigh_untied(of_base.len(), 0.0);
+    let explained = head.weigh_untied(&of_base, moves);
+    base.weigh_untied(&of_base, 0.0);
     head.stopped(&requests.all, Some(&requests.base), near_tie);
     base.stopped(&requests.base, None, near_tie);
     head.refused(of(Condition::Refused));
@@ -77,8 +77,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if near_tie.is_none() {
         head.drop_few_left(&requests.all, &requests.base);
     }
-    // One token more or less may be a near-tie of two that spell the same.
-    if head.lists_fewer.len() >= LEAST_OTHER {
+    // An engine may lose some by chance, and one text may have several tokenizations.
+    if head.lists_fewer.len() >= LEAST_OTHER && head.lists_fewer.len() > head.lists_more {
         head.unsure.append(&mut head.lists_fewer);
     }
     let own = lacking(&head.from_alone, &base.from_alone);
@@ -112,6 +112,13 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if !obeys {
         measure.remarks.push(SAMPLES_FREELY.to_owned());
     }
+    if near_tie.is_some() && 2 * head.unlisted > head.answers {
+        measure.remarks.push(format!(
+            "{} answers came with log-probabilities of a part of their tokens: which of those differ by near-ties, and whether \
+             log-probabilities moved, is not known",
+            head.unlisted
+        ));
+    }
     if head.never_ends {
         measure.remarks.push(NEVER_ENDS.to_owned());
     }
@@ -138,11 +145,11 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     Ok(measure)
 }
 
-/// How many tokens have log-probabilities in head's answer and in base's of the same text, where fewer lack them in base's.
-fn lists_fewer(sample: &Sample, base: &Sample) -> Option<(u32, u32)> {
+/// How many tokens have log-probabilities in an answer and in another one, if more of its tokens have none.
+fn lists_fewer(sample: &Sample, other: &Sample) -> Option<(u32, u32)> {
     let lacking = |of: &Sample| of.tokens.completion?.checked_sub(of.tokens.by_logprobs?);
-    let is_worse = is_same(base, sample) && lacking(sample)? > lacking(base)?;
-    is_worse.then_some((sample.tokens.by_logprobs?, base.tokens.by_logprobs?))
+    let is_fewer = lacking(sample)? > lacking(other)?;
+    is_fewer.then_some((sample.tokens.by_logprobs?, other.tokens.by_logprobs?))
 }
 
 /// The answers of one launch after comparison.
@@ -162,6 +169,10 @@ struct Compared<'a> {
     unsure: Vec<Told>,
     /// Answers with base's text and log-probabilities of fewer of its tokens.
     lists_fewer: Vec<Told>,
+    /// The same where base lists fewer.
+    lists_more: usize,
+    /// Answers whose list lacks tokens.
+    unlisted: usize,
     /// Prompts that base answered too.
     in_base: BTreeSet<Prompt<'a>>,
     /// Prompts that were answered alone and again.
@@ -192,25 +203,37 @@ impl<'a> Compared<'a> {
     }
 
     /// Without batch-invariant kernels an engine may part from itself beyond near-ties, as where a mixture chooses other experts.
-    /// Where base does for `of_base` prompts, one or two leave these open, and more let them be held against how often. Where it
-    /// does for none, those of a few prompts are open that are no farther apart than base `moves`, in nats; their number.
-    fn weigh_untied(&mut self, of_base: usize, moves: f64) -> usize {
+    /// Where base does for one or two prompts (`of_base`), these are open, but for those that base gave too; for more, they are
+    /// held against how often. Where it does for none, a few are open: those no farther apart than base `moves`, in nats.
+    /// Returns the number of the latter.
+    fn weigh_untied(&mut self, of_base: &BTreeSet<Prompt<'a>>, moves: f64) -> usize {
         let untied = std::mem::take(&mut self.untied);
-        let near = untied.iter().filter(|it| it.gap <= moves);
-        let near: BTreeSet<Prompt<'_>> = near.map(|it| it.difference.prompt).collect();
-        let are_few = stats::mcnemar_p_worse(near.len() as u64, 0) > SURE;
-        let is_most = 2 * of_base > self.repeated.len();
+        let prompts = |that: &dyn Fn(&Untied<'a>) -> bool| {
+            let those = untied.iter().filter(|it| that(it));
+            let prompts: BTreeSet<_> = those.map(|it| it.difference.prompt).collect();
+            prompts.len()
+        };
+        let is_near = |it: &Untied<'_>| {
+            let is_sampled = it.difference.told.condition == Some(Condition::Sampled);
+            it.gap <= moves && !is_sampled
+        };
+        let is_bases = |it: &Untied<'a>| it.is_as_base && of_base.contains(&it.difference.prompt);
+        let near = prompts(&is_near);
+        let are_few =
+            stats::mcnemar_p_worse(near as u64, 0) > SURE && 2 * near <= self.in_base.len();
+        let are_bases = 2 * prompts(&is_bases) <= self.repeated.len();
         let mut explained = 0;
         for it in untied {
+            let (is_near, is_bases) = (is_near(&it), is_bases(&it));
             let told = it.difference.told;
-            match (of_base, it.is_alone) {
-                (0, _) if are_few && it.gap <= moves => {
+            match (of_base.len(), it.is_alone) {
+                (0, _) if are_few && is_near => {
                     explained += 1;
                     self.unsure.push(told);
                 }
                 (0, _) => self.wrong.push(told),
-                // Main's own fault, as far as these show one.
-                (n, true) if n < LEAST_OTHER && it.is_as_base && !is_most => {}
+                // Base has this one too.
+                (n, true) if n < LEAST_OTHER && are_bases && is_bases => {}
                 (n, _) if n < LEAST_OTHER => self.unsure.push(told),
                 (_, true) => self.from_alone.push(Difference {
                     told,
@@ -458,16 +481,22 @@ impl<'a> Compared<'a> {
             self.wrong.push(told(wrong));
             return;
         }
-        if let Some((listed, of_base)) = base.and_then(|base| lists_fewer(sample, base)) {
-            let text = format!("log-probabilities of {listed} tokens instead of {of_base} in base");
-            self.lists_fewer.push(told(text));
-        }
+        let listed = sample.tokens.by_logprobs;
+        self.unlisted += usize::from(listed.is_some() && sample.logprobs.is_empty());
         let differs = |other: &&Sample| !is_same(other, sample);
         let (other, whose) = match (alone.filter(differs), base.filter(differs)) {
             (Some(alone), _) => (alone, "alone"),
             (None, Some(base)) => (base, "in base"),
             (None, None) => {
                 let end = base.and_then(|base| ends_otherwise(sample, base));
+                if let Some((listed, of_base)) = base.and_then(|base| lists_fewer(sample, base)) {
+                    let text = format!(
+                        "log-probabilities of {listed} tokens instead of {of_base} in base"
+                    );
+                    self.lists_fewer.push(told(text));
+                }
+                self.lists_more +=
+                    usize::from(base.is_some_and(|base| lists_fewer(base, sample).is_some()));
                 self.wrong.extend(end.map(told));
                 return;
             }

@@ -242,8 +242,9 @@ impl<'a> Answers<'a> {
     }
 
     /// True if a near-tie may have led into a text that another prompt got too: base gives it to several prompts, or the
-    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone; or both repeat themselves to the end.
-    fn may_be_near_tie(&self, sample: &Sample) -> bool {
+    /// answer parts late from base's to its prompt, where base gave none or this one from the answer alone; or
+    /// this answer and the prompt's others loop, and the other prompt got none of theirs.
+    fn may_be_near_tie(&self, sample: &Sample, owner: Prompt<'_>) -> bool {
         // In a batch base may have the same fault.
         let in_base = self
             .base
@@ -256,8 +257,12 @@ impl<'a> Answers<'a> {
         }
         let others = self.in_base(sample).into_iter().chain(self.alone(sample));
         let mut others = others.filter(|other| !is_same(other, sample)).peekable();
+        let is_swapped = |other: &Sample| {
+            let given_to = self.given_to().get(other.text_sha256.as_str());
+            given_to.is_some_and(|prompts| prompts.contains(&owner))
+        };
         if loops(sample) && others.peek().is_some() && others.clone().all(loops) {
-            return true;
+            return !others.any(is_swapped);
         }
         others.next().is_some_and(|other| {
             let are_kept = other.text.is_some() && sample.text.is_some();
@@ -307,7 +312,8 @@ impl<'a> Answers<'a> {
             ));
         }
         let owner = self.owner(sample)?;
-        let may_be_near_tie = self.may_lead_to(sample, owner) || self.may_be_near_tie(sample);
+        let may_be_near_tie =
+            self.may_lead_to(sample, owner) || self.may_be_near_tie(sample, owner);
         if may_be_near_tie && !self.are_mixed_up() {
             return None;
         }
@@ -536,27 +542,28 @@ fn is_telling(sample: &Sample) -> bool {
     tokens >= TELLING && !sample.tokens.repeats && !sample.is_blank()
 }
 
-/// True of an answer of which fewer than eight tokens, by their mean length, come before it repeats itself to the end. One
-/// whose reasoning is not kept is none.
+/// True of an answer of which fewer than eight tokens, by their mean length, come before it repeats itself to the end, the
+/// repeated piece with them. False where the text is not all that was generated.
 fn loops(sample: &Sample) -> bool {
     let text = sample.text.as_deref().unwrap_or_default().as_bytes();
     let tokens = sample.tokens.completion.unwrap_or(sample.tokens.events) as usize;
-    let (repeated, least) = (repetition(text), TELLING as usize * text.len());
     let is_all = || digest::of_parts([text]) == sample.text_sha256;
-    repeated > 0 && tokens * (text.len() - repeated) < least && is_all()
+    let Some((piece, repeated)) = repetition(text) else {
+        return false;
+    };
+    tokens * (text.len() - repeated + piece) < TELLING as usize * text.len() && is_all()
 }
 
-/// Bytes at the end of a text that are one piece of at most 32 bytes, 16 times or more; else 0.
-fn repetition(text: &[u8]) -> usize {
+/// Bytes of a piece, at most 32, and of what it repeats at the end of a text, 16 times or more.
+fn repetition(text: &[u8]) -> Option<(usize, usize)> {
     let of_period = |n: usize| {
         let shifted = text.iter().rev().skip(n);
         let alike = text.iter().rev().zip(shifted).take_while(|(a, b)| a == b);
         n + alike.count()
     };
     let periods = 1..=PIECE.min(text.len() / TIMES);
-    let lengths = periods.map(|n| (n, of_period(n)));
-    let repeated = lengths.filter(|(n, length)| *length >= TIMES * n);
-    repeated.map(|(_, length)| length).max().unwrap_or(0)
+    let mut lengths = periods.map(|n| (n, of_period(n)));
+    lengths.find(|(n, length)| *length >= TIMES * n)
 }
 
 #[cfg(test)]

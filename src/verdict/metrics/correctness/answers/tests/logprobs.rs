@@ -139,30 +139,38 @@ fn differences_beyond_near_ties_are_weighed_where_base_has_them_too() {
 #[test]
 fn what_is_no_farther_than_base_moves_by_itself_is_not_proven() {
     let gap = 2.0 * NATS;
-    let answers = |last: &str, moves: f64| {
-        let one = |index, condition, moves| {
-            let sample = answer(index, "p0", condition, "");
-            scored(sample, &[("c ", NATS / 2.0 + moves), (last, gap)])
+    // Four prompts, of which `other` are answered otherwise; `moving` of them move in a batch.
+    let answers = |other: u32, moving: u32, moves: f64| {
+        let one = |n: u32, is_batch: bool| {
+            let (condition, moves) = match is_batch {
+                true => (Condition::Batch, if n < moving { moves } else { 0.0 }),
+                false => (Condition::Alone, 0.0),
+            };
+            let sample = answer(2 * n + u32::from(is_batch), &format!("p{n}"), condition, "");
+            let (first, last) = (format!("c{n} "), if n < other { "b" } else { "a" });
+            scored(sample, &[(&first, NATS / 2.0 + moves), (last, gap)])
         };
-        vec![
-            one(0, Condition::Alone, 0.0),
-            one(1, Condition::Batch, moves),
-        ]
+        let both = (0..4).flat_map(|n| [one(n, false), one(n, true)]);
+        both.collect::<Vec<_>>()
     };
-    let count = |moves: f64| {
-        let (head, base) = (answers("b", 0.0), answers("a", moves));
+    let count = |other: u32, moving: u32, moves: f64| {
+        let (head, base) = (answers(other, 0, 0.0), answers(0, moving, moves));
         let measure = of(Some(NATS), &launch(0, head), Some(&launch(1, base))).unwrap();
         let says_so = measure
             .remarks
             .iter()
-            .any(|it| it.starts_with("2 of these differ by two tokens"));
+            .any(|it| it.contains("of these differ by two tokens"));
         (measure.value, measure.at_least.unwrap(), says_so)
     };
-    assert_eq!(count(0.0), (2.0, 2.0, false));
-    assert_eq!(count(1.5 * NATS), (2.0, 2.0, false));
-    assert_eq!(count(3.0 * NATS), (2.0, 0.0, true));
+    assert_eq!(count(1, 4, 0.0), (2.0, 2.0, false));
+    assert_eq!(count(1, 4, 1.5 * NATS), (2.0, 2.0, false));
+    assert_eq!(count(1, 4, 3.0 * NATS), (2.0, 0.0, true));
+    assert_eq!(count(2, 4, 3.0 * NATS), (4.0, 0.0, true));
+    // Most prompts are more than few; and what moves in one prompt may be a fault.
+    assert_eq!(count(3, 4, 3.0 * NATS), (6.0, 6.0, false));
+    assert_eq!(count(1, 1, 3.0 * NATS), (2.0, 2.0, false));
     // What lies far from the best token may move as it likes.
-    assert_eq!(count(100.0 * NATS), (2.0, 2.0, false));
+    assert_eq!(count(1, 4, 100.0 * NATS), (2.0, 2.0, false));
 }
 
 /// Parts of characters print alike: which is which is not known.

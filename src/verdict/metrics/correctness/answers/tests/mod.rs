@@ -179,8 +179,22 @@ fn a_text_that_repeats_itself_to_the_end_is_no_prompts_own() {
     // Words that become another prompt's loop are no near-tie.
     let words = answers("one two three four five six seven");
     assert_eq!(counts(answers(&zeros), Some(words)), (2.0, 2.0));
-    assert_eq!(super::repetition(zeros.as_bytes()), 30);
-    assert_eq!(super::repetition(b"one two three four five six seven"), 0);
+    // Nor are two loops that were swapped.
+    let swapped = || {
+        let mut samples = answers(&ones);
+        let (first, second) = samples.split_at_mut(2);
+        for (a, b) in first.iter_mut().zip(second) {
+            (a.text, b.text) = (b.text.take(), a.text.take());
+            std::mem::swap(&mut a.text_sha256, &mut b.text_sha256);
+        }
+        samples
+    };
+    assert_eq!(counts(swapped(), Some(answers(&ones))), (4.0, 4.0));
+    assert_eq!(super::repetition(zeros.as_bytes()), Some((1, 30)));
+    assert_eq!(
+        super::repetition(b"one two three four five six seven"),
+        None
+    );
 }
 
 #[test]
