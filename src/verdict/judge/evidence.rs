@@ -8,6 +8,7 @@ use super::answer_counts::AnswerCounts;
 use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
 use crate::metrics::{LaunchMeasure, Moved, OtherAnswers, Undefined};
+use crate::plan::WorkloadKind;
 use crate::record::{Launch, Sample, VoidRule};
 use std::sync::Arc;
 
@@ -112,7 +113,11 @@ impl<'a> Evidence<'a> {
         let mut measure = launch_view.measure;
         let mut drift = None;
         if let Ok(measure) = &mut measure {
-            drift = measure.series.drift();
+            let drain = match &launch_view.workload.kind {
+                WorkloadKind::Steady(steady) => steady.drain(),
+                _ => 0.0,
+            };
+            drift = measure.series.drift(drain);
             measure.series = Arc::default();
             self.differs |= differs(&self.kept, measure);
             self.values.add(measure.value);

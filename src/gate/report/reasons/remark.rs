@@ -140,8 +140,8 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
             number(ttft_ms.1)
         ),
         Remark::Resent { requests } => format!(
-            "{requests} requests of head were sent again, because the engine had closed a kept connection \
-             (keep_alive = false under [engine] opens one for each request)"
+            "{requests} requests of head were sent again, because the engine closed a kept connection without an answer: it \
+             fails at them (see its log), or closes connections anyway (then set keep_alive = false under [engine])"
         ),
         Remark::Said(text) => text.clone(),
     };

@@ -93,6 +93,18 @@ pub struct Steady {
     pub arrivals: Arrivals,
 }
 
+impl Steady {
+    /// Share of the requests that are in flight as a closed loop runs empty, beside ever fewer others.
+    pub fn drain(&self) -> f64 {
+        match self.arrivals {
+            Arrivals::Closed { concurrency } => {
+                f64::from(concurrency.saturating_sub(1)) / f64::from(self.requests.max(1))
+            }
+            _ => 0.0,
+        }
+    }
+}
+
 /// Independent requests of several shapes, drawn by weight: a soak.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mixed {
