@@ -27,8 +27,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
 
-/// From so many times on a piece of so many bytes at most is a repetition, as in `client`'s own count of whole answers.
-const TIMES: usize = 16;
+/// From so many times on a piece of so many bytes at most is a repetition: an answer of 32 tokens may loop over four.
+const TIMES: usize = 8;
 const PIECE: usize = 32;
 
 /// Fewer answers that part from base's at once may be near-ties.
@@ -305,7 +305,8 @@ impl<'a> Answers<'a> {
         }
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         let mut others = alone.into_iter().chain(base);
-        if sample.tokens.repeats && !others.any(|other| other.tokens.repeats) {
+        let repeats = |other: &Sample| other.tokens.repeats || loops(other);
+        if sample.tokens.repeats && !others.any(repeats) {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
             return Some(format!(
                 "one token over and over, {said} instead of {expected}"
@@ -554,7 +555,7 @@ fn loops(sample: &Sample) -> bool {
     tokens * (text.len() - repeated + piece) < TELLING as usize * text.len() && is_all()
 }
 
-/// Bytes of a piece, at most 32, and of what it repeats at the end of a text, 16 times or more.
+/// Bytes of a piece, at most 32, and of what it repeats at the end of a text, 8 times or more.
 fn repetition(text: &[u8]) -> Option<(usize, usize)> {
     let of_period = |n: usize| {
         let shifted = text.iter().rev().skip(n);

@@ -179,6 +179,17 @@ fn a_text_that_repeats_itself_to_the_end_is_no_prompts_own() {
     // Words that become another prompt's loop are no near-tie.
     let words = answers("one two three four five six seven");
     assert_eq!(counts(answers(&zeros), Some(words)), (2.0, 2.0));
+    // One token over and over is wrong, but not where base loops over a few.
+    let (token, few) = ("-tech".repeat(32), "lampen".repeat(15) + "lamp");
+    let said = |text: &str| {
+        let mut samples = answers(text);
+        samples[0].tokens.repeats = text == token;
+        samples[1].tokens.repeats = text == token;
+        samples
+    };
+    assert_eq!(counts(said(&token), Some(said(&few))), (2.0, 0.0));
+    let words = said("one two three four five six seven");
+    assert_eq!(counts(said(&token), Some(words)), (2.0, 1.0));
     // Nor are two loops that were swapped.
     let swapped = || {
         let mut samples = answers(&ones);
