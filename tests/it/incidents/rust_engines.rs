@@ -111,8 +111,12 @@ fn check(head: &[&str], failing: &[&str]) {
     }
     for (id, verdict, reason) in &rows {
         let is_timed = SLOW_ROWS.contains(&id.as_str());
+        // A session ends at its first failure: on a busy machine another row may be open then, beyond its margin.
+        let is_left = verdict == "inconclusive"
+            && reason.contains("beyond the margin of")
+            && reason.ends_with("failed and decides the run");
         let fits = match failing.contains(&id.as_str()) {
-            true => verdict == "fail",
+            true => verdict == "fail" || (is_timed && is_left),
             // These heads are as fast as base, and a busy machine may hide that.
             false if is_timed && (head == DISPATCHES || head == COSTLY) => verdict != "fail",
             false if head == COSTLY => verdict == "pass" || verdict == "inconclusive",
