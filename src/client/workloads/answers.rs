@@ -248,7 +248,7 @@ impl Writer<'_> {
         Wave::new(requests, Pace::Slots(1))
     }
 
-    /// Of a request whose answer ends by itself.
+    /// Labels a request whose answer ends by itself.
     fn ended(
         &mut self,
         condition: Condition,

@@ -15,7 +15,7 @@ const LEAST_LAUNCHES: usize = 3;
 const GREATER: f64 = 1.25;
 const GREATER_BYTES: f64 = 64e6;
 
-/// And memory that grows by so many bytes more than base's.
+/// The report mentions memory that grows by this many bytes more than base's.
 const GROWTH_BYTES: f64 = 4e6;
 
 /// `head starts in 2.07 s, base in 0.07 s, which no check of this run judges (gate check --gate cold-start)`.

@@ -249,7 +249,7 @@ fn passed(verdict: &RunVerdict, checks: &[&CheckVerdict]) -> String {
     }
 }
 
-/// How small a change such a run finds; if it finds none below the ceiling, how rarely the ceiling passes.
+/// Says which change 95 of 100 such runs fail; if that is no smaller than the ceiling, how many runs pass a change of the ceiling.
 fn seen(effect: f64, check: &CheckVerdict) -> String {
     let id = &check.id;
     if let Facts::Tested(Tested {

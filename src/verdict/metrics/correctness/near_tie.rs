@@ -21,8 +21,8 @@ pub struct Parting {
     /// True if both log-probability lists show a near-tie of the two tokens; `None` without such lists, and where those of
     /// the sample are not of its text.
     pub is_tie: Option<bool>,
-    /// How far each answer's engine had the other's token from its best one, the farther of the two, in nats; infinite where
-    /// no list tells.
+    /// Distance in nats of the other answer's token from the best one in an answer's list; the greater of the two answers.
+    /// Infinite where no list tells.
     pub gap: f64,
     /// Both list the same tokens, which spell the other text: no near-tie explains the difference.
     pub has_same_tokens: bool,
@@ -184,8 +184,8 @@ fn best(of: &TokenLogprob) -> f64 {
     logprobs.fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// How far the distance of two tokens moves at most between two answers to one prompt, in nats: at the places up to where the
-/// answers part, of the tokens that both list there within `nats` of the best. 0 without lists.
+/// The greatest change, in nats, of the distance between two tokens from one answer to another one to the same prompt. Places
+/// before the answers part count, and tokens that both list within `nats` of the best. 0 without lists.
 pub fn movement(a: &Sample, b: &Sample, nats: f64) -> f64 {
     let both = a.logprobs.iter().zip(&b.logprobs);
     let alike = both.take_while(|(a, b)| a.token == b.token);

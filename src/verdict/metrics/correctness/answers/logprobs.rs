@@ -20,11 +20,11 @@ const SHARE: f64 = 0.1;
 /// where it alone has none.
 const FARTHEST: f64 = 100.0;
 
-/// Base's moves count up to so many times `near_tie`: more is a fault of its own.
+/// Base's movement counts up to this multiple of `near_tie`. A greater one is a fault of base.
 const MOST: f64 = 4.0;
 
-/// How far the distance of two tokens moves between base's own answers to one prompt, in nats: as far as for two prompts, since
-/// one may have a fault.
+/// Base's movement in nats: the second greatest [`movement`] over its prompts, between the answer alone and the others. The
+/// greatest may come from a fault in one prompt.
 pub fn base_moves(requests: &Requests<'_>) -> f64 {
     let Some(near_tie) = requests.workload.kind.logprobs().near_tie_nats else {
         return 0.0;

@@ -145,11 +145,13 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     Ok(measure)
 }
 
-/// How many tokens have log-probabilities in an answer and in another one, if more of its tokens have none.
+/// Numbers of tokens with log-probabilities in `sample` and in `other`, if more tokens of `sample` lack theirs, or its list alone
+/// cannot be read token by token.
 fn lists_fewer(sample: &Sample, other: &Sample) -> Option<(u32, u32)> {
     let lacking = |of: &Sample| of.tokens.completion?.checked_sub(of.tokens.by_logprobs?);
+    let is_lost = sample.logprobs.is_empty() && !other.logprobs.is_empty();
     let is_fewer = lacking(sample)? > lacking(other)?;
-    is_fewer.then_some((sample.tokens.by_logprobs?, other.tokens.by_logprobs?))
+    (is_fewer || is_lost).then_some((sample.tokens.by_logprobs?, other.tokens.by_logprobs?))
 }
 
 /// The answers of one launch after comparison.

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// An answer of fewer tokens may be another prompt's by chance: `yes`, `no`.
 const TELLING: u32 = 8;
 
-/// From so many times on a piece of so many bytes at most is a repetition: an answer of 32 tokens may loop over four.
+/// A loop repeats a piece of at most `PIECE` bytes at least `TIMES` times: an answer of 32 tokens may loop over four.
 const TIMES: usize = 8;
 const PIECE: usize = 32;
 
@@ -305,8 +305,9 @@ impl<'a> Answers<'a> {
         }
         let (alone, base) = (self.alone(sample), self.in_base(sample));
         let mut others = alone.into_iter().chain(base);
-        let repeats = |other: &Sample| other.tokens.repeats || loops(other);
-        if sample.tokens.repeats && !others.any(repeats) {
+        // Head's own loop may be the same fault.
+        let is_usual = base.is_some_and(loops) || others.any(|other| other.tokens.repeats);
+        if sample.tokens.repeats && !is_usual {
             let (said, expected) = (quoted(sample, 0), quoted(other, 0));
             return Some(format!(
                 "one token over and over, {said} instead of {expected}"

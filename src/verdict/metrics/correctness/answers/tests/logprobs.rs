@@ -187,7 +187,7 @@ fn tokens_that_print_alike_do_not_move() {
     assert!((movement(&sample, &other, 1.0) - 0.3).abs() < 1e-9);
 }
 
-/// Of head's lists that lack parts of characters which base's have.
+/// Head lists one token of a character, and base lists them all.
 #[test]
 fn lists_that_are_shorter_than_bases_are_open() {
     let counts = |listed: u32, prompts: u32| {
@@ -207,4 +207,26 @@ fn lists_that_are_shorter_than_bases_are_open() {
     assert_eq!(counts(4, 3), (0.0, 0.0));
     assert_eq!(counts(2, 3), (3.0, 0.0));
     assert_eq!(counts(2, 2), (0.0, 0.0));
+}
+
+/// Head counts as many tokens as base, and no list of its can be read.
+#[test]
+fn lists_that_head_alone_spoils_are_open() {
+    let answers = |is_kept: bool| {
+        let one = |n: u32| {
+            let sample = answer(n, &format!("p{n}"), Condition::Alone, "");
+            let mut sample = scored(sample, &[("é", 3.0), ("a", 3.0)]);
+            sample.tokens.completion = Some(3);
+            sample.tokens.by_logprobs = Some(2);
+            if !is_kept {
+                sample.logprobs.clear();
+            }
+            sample
+        };
+        (0..3).map(one).collect::<Vec<_>>()
+    };
+    let base = launch(1, answers(true));
+    let value = |head| of(Some(NATS), &launch(0, head), Some(&base)).unwrap().value;
+    assert!((value(answers(false)) - 3.0).abs() < f64::EPSILON);
+    assert!(value(answers(true)).abs() < f64::EPSILON);
 }
