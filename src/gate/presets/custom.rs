@@ -27,11 +27,29 @@ pub struct Seen {
     pub prompt_ids: Option<u32>,
     /// Completions tell log-probabilities, whole and streamed.
     pub tells_logprobs: bool,
+    /// Tokens of a page of its prefix cache, as far as a repeated prompt shows it.
+    pub page: Option<u32>,
+    /// It answers /metrics.
+    pub tells_metrics: bool,
     /// Tokens that it has room for, as `/v1/models` says.
     pub context: Option<u32>,
 }
 
 impl Seen {
+    /// True of a server that answers and whose command has a place for a port: another can be started like it.
+    pub fn is_known(&self) -> bool {
+        let has_port = self.command.iter().any(|word| word.contains("{port}"));
+        has_port && (self.completes || self.chats)
+    }
+
+    /// The words of `engine.serve`, as they are read.
+    pub fn serve(&self) -> Vec<String> {
+        let words = self.command.iter().map(|word| word_of(self, word));
+        words
+            .map(|word| word.trim_matches('"').to_owned())
+            .collect()
+    }
+
     /// The same started as it was, where nothing is built.
     pub fn as_started(&self) -> Self {
         Self {
@@ -43,7 +61,7 @@ impl Seen {
     }
 }
 
-/// The engine's table with what was seen filled in, and the table of its build where the command tells how it is built.
+/// An engine's table with what was seen filled in, and the table of its build where the command tells how it is built.
 pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     let mut text = template.to_owned();
     let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
@@ -75,11 +93,13 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
                 false => "# The command of the server that `gate init` found.",
             },
         );
-        set(
-            "[\"./my-engine\", \"--port\", \"{port}\"]",
-            &format!("[{}]", words.join(", ")),
+        set_line(
+            &mut text,
+            &["serve = "],
+            &format!("serve = [{}]", words.join(", ")),
         );
     }
+    let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
     for (name, is_seen) in [
         ("stream_usage", seen.stream_usage),
         ("return_token_ids", seen.return_token_ids),
@@ -110,7 +130,15 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     if let Some(last) = seen.prompt_ids {
         let from = if last > 1_000 { 100 } else { 3 };
         let line = format!("prompt_ids = {{ from = {from}, to = {last} }}");
-        set("# prompt_ids = { from = 100, to = 30000 }", &line);
+        set_line(&mut text, &["prompt_ids = ", "# prompt_ids = "], &line);
+    }
+    if !seen.tells_metrics
+        && let Some((before, table)) = text.split_once("\n[engine.metrics]\n")
+    {
+        let names: String = table.lines().map(|line| format!("# {line}\n")).collect();
+        text = format!(
+            "{before}\n# The server that `gate init` found does not answer /metrics.\n# [engine.metrics]\n{names}"
+        );
     }
     let build = match (&seen.cargo_program, seen.scripts.is_empty()) {
         (Some((_, program)), _) => Some(CARGO.replace("PROGRAM", &escaped(program))),
@@ -118,6 +146,15 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
         (None, true) => None,
     };
     (text, build)
+}
+
+/// Puts `line` in the place of the first that begins so.
+fn set_line(text: &mut String, begins: &[&str], line: &str) {
+    let mut lines = text.lines();
+    let is_it = |it: &&str| begins.iter().any(|begin| it.starts_with(begin));
+    if let Some(old) = lines.find(is_it).map(str::to_owned) {
+        *text = text.replacen(&old, line, 1);
+    }
 }
 
 /// The build of an engine that is not cargo's: its files are copied, and compiled where they have to be.

@@ -96,7 +96,11 @@ impl Preset<'_> {
         let is_custom = self.name == CUSTOM;
         let streams = self.counts_streams() || is_custom;
         let of_one_length = self.says("forces_length = true") || is_custom;
-        let leak = if self.tells_cached { PREFILL_LEAK } else { "" };
+        let page = self.page.to_string();
+        let leak = match self.tells_cached {
+            true => PREFILL_LEAK.replace("{{page}}", &page),
+            false => String::new(),
+        };
         // Else the gate `cold-start` measures it.
         let ready = if self.counts_streams() {
             ""
@@ -128,7 +132,7 @@ impl Preset<'_> {
             (
                 streams && self.chats,
                 "prefill-drift",
-                PREFILL_DRIFT.to_owned() + leak,
+                PREFILL_DRIFT.to_owned() + &leak,
             ),
             (true, "prefix-cache", PREFIX_CACHE.to_owned()),
             (true, "soak", SOAK.to_owned()),

@@ -13,7 +13,7 @@ mod tree;
 
 pub use custom::{Seen, custom};
 pub use github::{Origin, RULES, builds, workflows};
-pub use tree::engine_of;
+pub use tree::{built_command, engine_of};
 
 use self::toml_text::escaped;
 use std::ffi::OsStr;
@@ -40,6 +40,8 @@ pub struct Preset<'a> {
     tells_logprobs: bool,
     /// Tokens that it has room for, where that is known.
     context: Option<u32>,
+    /// Tokens of a page of its prefix cache, or more.
+    page: u32,
     /// Models are the Hugging Face hub's, as they are there.
     takes_hub_models: bool,
 }
@@ -59,6 +61,9 @@ const SOURCE: &str = "{{source}}";
 /// A prompt that is longer than the context is sent where the context is shorter than this.
 const LONGEST: u32 = 100_000;
 
+/// Pages of most caches have no more tokens.
+const LEAST_PAGE: u32 = 64;
+
 /// Every engine that has one.
 pub const ALL: [Preset<'static>; 8] = [
     Preset {
@@ -70,6 +75,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: true,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: true,
     },
     Preset {
@@ -81,6 +87,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: true,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: true,
     },
     Preset {
@@ -92,6 +99,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: false,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: false,
     },
     Preset {
@@ -103,6 +111,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: false,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: false,
     },
     Preset {
@@ -114,6 +123,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: false,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: false,
     },
     Preset {
@@ -125,6 +135,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: false,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: true,
     },
     Preset {
@@ -136,6 +147,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: true,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: true,
     },
     Preset {
@@ -147,6 +159,7 @@ pub const ALL: [Preset<'static>; 8] = [
         chats: true,
         tells_logprobs: false,
         context: None,
+        page: LEAST_PAGE,
         takes_hub_models: true,
     },
 ];
@@ -174,11 +187,17 @@ impl<'a> Preset<'a> {
         .with_seen(seen)
     }
 
+    /// The table `engine.build` of this engine's own tree.
+    pub fn build(self) -> &'static str {
+        tree::recipe(self.name).build
+    }
+
     /// The same with what a running server of it showed: what depends on its version, and on how it was started.
     pub fn with_seen(self, seen: &Seen) -> Self {
         Self {
             tells_logprobs: self.tells_logprobs || seen.tells_logprobs,
             context: seen.context.filter(|tokens| *tokens < LONGEST),
+            page: seen.page.unwrap_or(0).max(LEAST_PAGE),
             ..self
         }
     }
@@ -207,10 +226,14 @@ impl<'a> Preset<'a> {
             serve: (installed, built),
         } = tree::recipe(self.name);
         let text = self.engine_text(model);
-        let lines = text.lines().map(|line| match line.starts_with("serve = ") {
-            true => line.replacen(installed, built, 1),
-            false => line.to_owned(),
-        });
+        // What was found out has its own.
+        let is_example = self.build.is_none();
+        let lines = text
+            .lines()
+            .map(|line| match is_example && line.starts_with("serve = ") {
+                true => line.replacen(installed, built, 1),
+                false => line.to_owned(),
+            });
         lines.map(|line| line + "\n").collect::<String>() + self.build.unwrap_or(build)
     }
 
@@ -236,7 +259,9 @@ impl<'a> Preset<'a> {
     /// for transformers.
     pub fn golden_command(self, model: &str) -> String {
         let is_its_own = self.holds_its_example() && model == self.example;
-        match self.takes_hub_models && !is_its_own && self.name != CUSTOM {
+        // A server's alias is neither a name of the hub nor a folder.
+        let is_alias = !model.contains('/');
+        match self.takes_hub_models && !is_alias && !is_its_own && self.name != CUSTOM {
             true => format!("gate golden make --model {model}"),
             false => "gate golden make --engine".to_owned(),
         }

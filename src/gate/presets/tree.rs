@@ -116,6 +116,33 @@ pub fn recipe(engine: &str) -> Recipe {
     Recipe { build, serve }
 }
 
+/// The command of a running server of this engine, started from what its tree is built to.
+pub fn built_command(engine: &str, words: &[String]) -> Vec<String> {
+    let built = recipe(engine).serve.1;
+    let built: Option<Table> = format!("words = [{built}]").parse().ok();
+    let built = built.as_ref().and_then(|it| it["words"].as_array());
+    let built = built.into_iter().flatten().filter_map(|word| word.as_str());
+    let mut rest = words.iter().peekable();
+    let is_interpreter = |word: &&String| {
+        let name = word.rsplit('/').next().unwrap_or_default();
+        name.starts_with("python")
+    };
+    let interpreter = rest.next_if(is_interpreter);
+    let is_module = rest.next_if(|word| *word == "-m").is_some();
+    let own = |word: &str| match interpreter {
+        Some(it) if word == "python" => it.clone(),
+        _ => word.to_owned(),
+    };
+    if is_module {
+        // The environment alone.
+        let environment = built.take_while(|word| *word == "env" || word.contains('='));
+        let environment: Vec<String> = environment.map(str::to_owned).collect();
+        return [environment, words.to_vec()].concat();
+    }
+    let built: Vec<String> = built.map(own).collect();
+    [built, rest.skip(1).cloned().collect()].concat()
+}
+
 const CARGO: &str = r#"
 # How the engine is built from its tree, for base and head alike: without it nothing can be compared.
 [engine.build]
@@ -201,6 +228,35 @@ timeout = "3 h"
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_running_server_is_started_from_the_build() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        for (engine, running, expect) in [
+            (
+                "vllm",
+                "/v/bin/python /v/bin/vllm serve m --port {port} --enforce-eager",
+                "env PYTHONPATH={artifact} /v/bin/python -m vllm.entrypoints.cli.main serve m --port {port} --enforce-eager",
+            ),
+            (
+                "vllm",
+                "python3 -m vllm.entrypoints.openai.api_server --model m --port {port}",
+                "env PYTHONPATH={artifact} python3 -m vllm.entrypoints.openai.api_server --model m --port {port}",
+            ),
+            (
+                "sglang",
+                "python -m sglang.launch_server --model-path m --port {port}",
+                "env PYTHONPATH={artifact} python -m sglang.launch_server --model-path m --port {port}",
+            ),
+            (
+                "llama.cpp",
+                "build/bin/llama-server -m x -ngl 99 --port {port}",
+                "{artifact} -m x -ngl 99 --port {port}",
+            ),
+        ] {
+            assert_eq!(built_command(engine, &words(running)), words(expect));
+        }
+    }
 
     #[test]
     fn engines_are_known_by_their_own_files() {

@@ -3,9 +3,9 @@
 use fixture::process::Server;
 use fixture::{Ended, gate, skip};
 use infergate::presets::ALL;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use verdict::plan::{self, Selection};
@@ -259,6 +259,106 @@ fn a_known_engine_may_be_taken_for_ones_own() {
         assert!(config.lines().any(|it| it == line), "{config}");
     }
     assert!(read("answers.toml").unwrap().contains("\ntop_k = 5\n"));
+}
+
+/// A server that says that it is vLLM, with a vocabulary of 400 tokens and a cache of pages of 128.
+const VLLM: &str = r#"
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def log_message(self, *arguments):
+        pass
+    def send(self, status, body, kind="application/json"):
+        body = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        if self.path == "/metrics":
+            return self.send(404, "")
+        self.send(200, json.dumps({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}))
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        prompt = asked.get("prompt")
+        if isinstance(prompt, list) and max(prompt) >= 400:
+            return self.send(400, json.dumps({"error": {"message": "out of vocabulary"}}))
+        cached = 128 if isinstance(prompt, list) and len(prompt) == 255 else 0
+        usage = {"completion_tokens": 24, "prompt_tokens_details": {"cached_tokens": cached}}
+        answer = json.dumps({"choices": [{"text": "a", "message": {"content": "a"}}], "usage": usage})
+        if asked.get("stream"):
+            return self.send(200, f"data: {answer}\n\ndata: [DONE]\n\n", "text/event-stream")
+        self.send(200, answer)
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[3])), Handler).serve_forever()
+"#;
+
+/// As it runs here, with its options; from the build in its own tree.
+#[test]
+fn a_known_engine_is_started_as_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("vllm");
+    std::fs::write(&program, VLLM).unwrap();
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let program = program.to_str().unwrap();
+    let port = &port.to_string();
+    // As /proc names it.
+    let python = Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output();
+    let python = String::from_utf8(python.unwrap().stdout).unwrap();
+    let python = python.trim();
+    let mut server = Command::new(python);
+    server.args([
+        program,
+        "serve",
+        "m",
+        port,
+        "--enforce-eager",
+        "--port",
+        port,
+    ]);
+    let mut server = Killed(server.spawn().unwrap());
+    let is_up = || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
+    while !is_up() && server.0.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    let rest = r#""serve", "m", "{port}", "--enforce-eager", "--port", "{port}"]"#;
+    let project = "[project]\nname = \"vllm\"\n";
+    let built = format!(
+        "\"env\", \"PYTHONPATH={{artifact}}\", \"{python}\", \"-m\", \"vllm.entrypoints.cli.main\", "
+    );
+    let as_is = format!("\"{python}\", \"{program}\", ");
+    for (pyproject, begin, build) in [(project, &built, "pip install"), ("", &as_is, "FILL IN")] {
+        let tree = tempfile::tempdir().unwrap();
+        let git = Command::new("git")
+            .args(["init", "--quiet"])
+            .current_dir(&tree)
+            .status();
+        assert!(git.unwrap().success());
+        std::fs::write(tree.path().join("pyproject.toml"), pyproject).unwrap();
+        let mut init = gate(&["init", "--port", port]);
+        let ended = Ended::of(&init.current_dir(&tree).output().unwrap()).expect(0);
+        let ended = ended.says(&["engine: vllm, found on port"]);
+        assert!(!ended.stderr.contains("leaves out"), "{}", ended.stderr);
+        let config = std::fs::read_to_string(tree.path().join("gates/gate.toml")).unwrap();
+        let serve = format!("serve = [{begin}{rest}");
+        for line in [serve.as_str(), "prompt_ids = { from = 3, to = 300 }"] {
+            assert!(config.lines().any(|it| it == line), "{line}: {config}");
+        }
+        let drift = std::fs::read_to_string(tree.path().join("gates/prefill-drift.toml"));
+        assert!(drift.unwrap().contains("limit = \"128 tokens\""));
+        assert!(
+            config.contains(build)
+                && config.contains("\n# kv_usage = \"vllm:kv_cache_usage_perc\""),
+            "{config}"
+        );
+    }
 }
 
 /// Files to be completed by hand give way to what a server tells, unless somebody has begun.

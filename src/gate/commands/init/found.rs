@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const ANSWER: Duration = Duration::from_secs(30);
 /// Between requests over one connection: a server that closes it has done so by then.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A multiple of the pages of prefix caches, in tokens.
+const PAGES: u32 = 256;
 /// Tokens of the answer that shows what a server can do.
 const TOKENS: u64 = 24;
 
@@ -113,6 +115,7 @@ async fn at(port: u16, root: &Path, given: Option<&str>) -> Option<Found> {
     endpoint.request_timeout = ANSWER;
     let seen = Seen {
         context: context(&models),
+        tells_metrics: scrape(&endpoint, "/metrics").await.is_ok(),
         ..abilities(&endpoint).await
     };
     if !is_listed && !seen.completes && !seen.chats {
@@ -187,7 +190,7 @@ fn context(models: &str) -> Option<u32> {
     tokens.filter(|tokens| *tokens > 0)
 }
 
-/// Sends up to seventeen short requests.
+/// Sends up to nineteen short requests.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -253,7 +256,27 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
             break;
         }
     }
+    if let Some(last) = can.prompt_ids.filter(|_| can.tells_cached) {
+        can.page = page(endpoint, last).await;
+    }
     can
+}
+
+/// Tokens of a page of the prefix cache, by what it keeps of a prompt that lacks one token to whole pages. `None` if it keeps
+/// nothing.
+async fn page(endpoint: &Endpoint, last: u32) -> Option<u32> {
+    let ids = (0..PAGES - 1).map(|place| 3 + place * 7 % (last - 3));
+    let prompt: Vec<u32> = ids.collect();
+    let body = json!({"model": &endpoint.model, "prompt": prompt, "max_tokens": 1});
+    let mut cached = None;
+    for _ in 0..2 {
+        let answer = post(endpoint, "/v1/completions", &body).await.ok()?;
+        let answer: Value = serde_json::from_str(&answer).ok()?;
+        let count = answer.pointer("/usage/prompt_tokens_details/cached_tokens");
+        cached = count.and_then(Value::as_u64);
+    }
+    let cached = u32::try_from(cached?).ok()?;
+    (1..PAGES).contains(&cached).then(|| PAGES - cached)
 }
 
 /// True if completions list the likeliest tokens, streamed and whole.

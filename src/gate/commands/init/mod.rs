@@ -7,7 +7,7 @@ mod written;
 use crate::cli::runtime::block_on;
 use crate::cli::{Exit, output};
 use crate::launch::Repository;
-use crate::presets::{self, CUSTOM, Origin, Preset, Written};
+use crate::presets::{self, CUSTOM, Origin, Preset, Seen, Written};
 use crate::session::Error;
 use anyhow::Context;
 use clap::Args;
@@ -143,7 +143,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     // A repository or a server that nobody knows holds an engine of its own, whatever else is installed.
     let installed = || found::program().filter(|_| running.is_none() && !is_built);
     let name = name.or_else(installed).unwrap_or(CUSTOM);
-    let preset = named(name)?;
+    let (preset, own) = (named(name)?, named(CUSTOM)?);
     // What runs here may be another engine than the one that was asked for. On a port that is named, any may be one's own.
     let is_asked_for = |it: &&Found| match name == CUSTOM {
         true => it.engine.is_none() || args.port.is_some(),
@@ -156,16 +156,25 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         ))
         .into());
     }
-    let mut heads = notes::engine(name, of_tree, running);
-    let filled = running.filter(|_| name == CUSTOM);
-    let filled = filled.map(|it| {
+    // A known engine is started as it runs here. Its own program may be told of a model in another way.
+    let is_filled =
+        |it: &&Found| name == CUSTOM || (it.seen.is_known() && !preset.holds_its_example());
+    let filled = running.filter(is_filled).map(|it| {
         let seen = match is_built {
+            true if of_tree == Some(name) => Seen {
+                command: presets::built_command(name, &it.seen.command),
+                ..it.seen.as_started()
+            },
             true => it.seen.clone(),
             false => it.seen.as_started(),
         };
         let (engine, build) = presets::custom(preset.engine(), &seen);
-        (engine, build, seen)
+        let of_tree = if of_tree == Some(name) { preset } else { own };
+        let of_tree = (is_built && name != CUSTOM).then(|| of_tree.build().to_owned());
+        (engine, build.or(of_tree), seen)
     });
+    let started = filled.as_ref().map(|(.., seen)| seen.serve());
+    let mut heads = notes::engine(name, of_tree, running, started);
     let preset = match &filled {
         Some((engine, build, seen)) => {
             heads.extend(notes::abilities(seen));
@@ -181,7 +190,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     };
     let files = preset.files(&model, is_built);
     let replaced = match running {
-        Some(_) => written::templates(&args.dir, named(CUSTOM)?),
+        Some(_) => written::templates(&args.dir, own),
         None => Vec::new(),
     };
     make_room(&args.dir, &files, &replaced)?;
@@ -192,7 +201,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     write_all(&args.dir, &files)?;
     let config = &files[0].text;
     let named = args.model.as_deref();
-    let of_preset = running.filter(|_| name != CUSTOM);
+    let of_preset = running.filter(|_| filled.is_none());
     let steps = [
         Some(notes::review(
             config.contains("FILL"),
@@ -208,6 +217,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     ];
     let steps = steps.into_iter().flatten().chain(notes::next(is_built));
     tell(notes::to_do(steps));
+    let named = named.or(running.map(|it| it.model.as_str()));
     tell([notes::goldens(named, preset)]);
     Ok(Exit::Pass)
 }

@@ -5,8 +5,13 @@ use crate::presets::{CUSTOM, Preset, Seen};
 
 pub const CONFIG: &str = "gates/gate.toml";
 
-/// The chosen engine, and where it was found.
-pub fn engine(name: &str, of_tree: Option<&str>, running: Option<&Found>) -> Vec<String> {
+/// The chosen engine, and where it was found; `started`: its command, as it is written.
+pub fn engine(
+    name: &str,
+    of_tree: Option<&str>,
+    running: Option<&Found>,
+    started: Option<Vec<String>>,
+) -> Vec<String> {
     let Some(running) = running else {
         let source = match of_tree == Some(name) {
             true => " (this tree is its source)",
@@ -18,8 +23,10 @@ pub fn engine(name: &str, of_tree: Option<&str>, running: Option<&Found>) -> Vec
         port, model, seen, ..
     } = running;
     let found = format!("engine: {name}, found on port {port} (model `{model}`)");
-    let command = format!("start command: `{}`", seen.command.join(" "));
-    match seen.command.is_empty() {
+    let command = started.unwrap_or_else(|| seen.command.clone());
+    let is_unknown = command.is_empty();
+    let command = format!("start command: `{}`", command.join(" "));
+    match is_unknown {
         true => vec![found],
         false => vec![found, command],
     }
