@@ -387,6 +387,12 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
     })
 }
 
+/// Whether a check is open.
+fn has_open(verdict: &RunVerdict) -> bool {
+    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| check.verdict == Verdict::Inconclusive)
+}
+
 /// Whether a check was tested to the last look.
 fn is_capped(verdict: &RunVerdict) -> bool {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
@@ -397,8 +403,8 @@ fn is_capped(verdict: &RunVerdict) -> bool {
 fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
     match &record.ending {
         Ending::Decided => match verdict.verdict {
-            Verdict::Pass => "all checks decided".into(),
-            Verdict::Fail => "stopped at the first failure".into(),
+            Verdict::Fail if has_open(verdict) => "stopped at the first failure".into(),
+            Verdict::Pass | Verdict::Fail => "all checks decided".into(),
             Verdict::Invalid => left_invalid(verdict),
             Verdict::Inconclusive if is_capped(verdict) => "stopped at the last look".into(),
             Verdict::Inconclusive => "stopped: more launches would decide nothing".into(),

@@ -1,7 +1,7 @@
 //! A check as a row of a table: the same words, digits and order in the terminal, the comment, Markdown and HTML.
 
 use super::numbers::{self, bare, percent, uncut};
-use verdict::record::{CheckVerdict, Facts, GateVerdict, Rule, RunVerdict, Unit, Verdict};
+use verdict::record::{CheckVerdict, Facts, GateVerdict, Rule, RuleId, RunVerdict, Unit, Verdict};
 
 /// A row's cells, as plain text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,11 +114,13 @@ pub fn allowed(check: &CheckVerdict) -> String {
     fails.get(2..).unwrap_or_default().to_owned()
 }
 
-/// All checks, the worst first: of failed ones the greatest change; others of one verdict in the order of the gates.
+/// All checks, the worst first: of failed ones the greatest change, of invalid ones those whose reason is head's; others of one
+/// verdict in the order of the gates.
 pub fn worst_first(verdict: &RunVerdict) -> Vec<&CheckVerdict> {
     let mut checks: Vec<_> = verdict.gates.iter().flat_map(|gate| &gate.checks).collect();
     let excess = |check: &CheckVerdict| match check.verdict {
         Verdict::Fail => check.excess(),
+        Verdict::Invalid if check.reason.rule == RuleId::TokenParity => 1.0,
         _ => 0.0,
     };
     checks.sort_by(|a, b| excess(b).total_cmp(&excess(a)));

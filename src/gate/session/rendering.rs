@@ -116,6 +116,7 @@ pub fn again(plan: &Plan, record: &RunRecord) -> Option<String> {
         let names = together.iter();
         words.extend(names.flat_map(|name| ["--together".to_owned(), name.clone()]));
     }
+    words.extend(["--seed".to_owned(), record.seed.to_string()]);
     if record.comparison == Comparison::SameBuild {
         words.push("--same-build".into());
     }
