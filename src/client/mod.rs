@@ -44,6 +44,7 @@ pub use tokenizer::{Tokenizer, TokenizerError};
 pub use workloads::prompt_seed::PromptSeed;
 
 use verdict::plan::{Workload, WorkloadKind};
+use workloads::request_plan::Wave;
 
 /// Runs one workload of one launch against `endpoint`. Needs a tokio runtime with time, of one thread or of
 /// several. Dropping the future ends every request and thread, and hands over what was answered.
@@ -55,11 +56,35 @@ pub async fn run(
     progress: &dyn Progress,
 ) -> LoadOutcome {
     let id = &workload.id;
-    let waves = match &workload.kind {
-        WorkloadKind::Session(session) => {
-            return workloads::conversation::run(endpoint, id, session, seed, clock, progress)
-                .await;
-        }
+    if let WorkloadKind::Session(session) = &workload.kind {
+        return workloads::conversation::run(endpoint, id, session, seed, clock, progress).await;
+    }
+    let waves = waves(endpoint, workload, seed);
+    let planned: u64 = waves.iter().map(|wave| u64::from(wave.len())).sum();
+    debug_assert!(planned <= workload.kind.requests(), "{id}");
+    driver::run(endpoint, id, waves, clock, progress).await
+}
+
+/// Path and body of a launch's request; `None` where the workload makes no such request before it runs.
+pub fn request(
+    endpoint: &Endpoint,
+    workload: &Workload,
+    seed: PromptSeed,
+    index: u32,
+) -> Option<(String, String)> {
+    let mut waves = waves(endpoint, workload, seed).into_iter();
+    let ask = waves.find_map(|wave| {
+        let mut requests = wave.all_made().requests.into_iter();
+        requests.find(|planned| planned.label.index == index)
+    })?;
+    let body = String::from_utf8(ask.ask.body.to_vec()).ok()?;
+    Some((ask.ask.path, body))
+}
+
+/// A launch's requests; none of a workload that makes them as it runs.
+fn waves(endpoint: &Endpoint, workload: &Workload, seed: PromptSeed) -> Vec<Wave> {
+    let id = &workload.id;
+    match &workload.kind {
         WorkloadKind::Steady(steady) => vec![workloads::steady(endpoint, id, steady, seed)],
         WorkloadKind::Mixed(mixed) => vec![workloads::mixed(endpoint, id, mixed, seed)],
         WorkloadKind::Trace(trace) => vec![workloads::trace::wave(endpoint, id, trace, seed)],
@@ -72,10 +97,7 @@ pub async fn run(
         WorkloadKind::Goldens(goldens) => vec![workloads::goldens(endpoint, goldens)],
         WorkloadKind::Texts(texts) => vec![workloads::texts(endpoint, texts)],
         WorkloadKind::Tasks(tasks) => vec![workloads::tasks(endpoint, tasks)],
-        // A suite sends its own requests; the host that started the engine runs it.
-        WorkloadKind::Suite(_) => Vec::new(),
-    };
-    let planned: u64 = waves.iter().map(|wave| u64::from(wave.len())).sum();
-    debug_assert!(planned <= workload.kind.requests(), "{id}");
-    driver::run(endpoint, id, waves, clock, progress).await
+        // A conversation goes on with the answers. A suite sends its own requests; the host that started the engine runs it.
+        WorkloadKind::Session(_) | WorkloadKind::Suite(_) => Vec::new(),
+    }
 }

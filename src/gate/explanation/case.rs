@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use verdict::metrics::{self, Facet, LaunchMeasure, Work};
 use verdict::plan::{Check, Plan, Rule, Workload};
 use verdict::record::{
-    Arm, CheckVerdict, Direction, Exit, Launch, MetricKind, RunRecord, RunVerdict, Verdict,
+    Arm, CheckVerdict, Condition, Direction, Exit, Launch, Metric, MetricKind, RunRecord,
+    RunVerdict, Sample, Verdict,
 };
 use verdict::{judge, stats};
 
@@ -105,6 +106,7 @@ impl<'a> Case<'a> {
             requests: self.requests(first_bad.as_ref().map(|(place, _)| *place)),
             first_bad: first_bad.map(|(_, bad)| bad),
             answers: self.answers(),
+            request: None,
         }
     }
 
@@ -202,6 +204,7 @@ impl<'a> Case<'a> {
             .iter()
             .filter(|value| sign * (**value - threshold) > 0.0);
         Some(RequestSpread {
+            stalls: bad.and_then(|place| self.stalls(place, threshold)),
             threshold,
             beyond: beyond.count(),
             of: head.len(),
@@ -230,8 +233,50 @@ impl<'a> Case<'a> {
         failed.collect()
     }
 
+    /// The answers that the first launch of head with such quotes, beside base's and those to the same prompt alone.
+    fn compared_answers(&self) -> Vec<AnswerRow> {
+        let quoted = |ran: &&Ran<'_>| ran.measure.as_ref().is_some_and(|m| !m.quoted.is_empty());
+        let Some((head, measure)) = self
+            .of(Arm::Head)
+            .find(quoted)
+            .and_then(|ran| Some((ran.launch, ran.measure.as_ref()?)))
+        else {
+            return Vec::new();
+        };
+        let mut of_base = self.of(Arm::Base);
+        let base = of_base.find(|ran| ran.launch.block == head.block);
+        let samples = |launch: &'a Launch| {
+            let of_workload = launch.samples.iter();
+            of_workload.filter(|sample| sample.workload == self.workload.id)
+        };
+        let of = |launch: &'a Launch, index: u32| samples(launch).find(|s| s.index == index);
+        let text = |sample: &Sample| sample.text.clone().unwrap_or_default();
+        let row = |index: &u32| {
+            let sample = of(head, *index)?;
+            let of_base = base.and_then(|base| of(base.launch, *index));
+            let is_alone = |s: &&Sample| s.condition() == Some(Condition::Alone);
+            let alone = samples(head)
+                .filter(is_alone)
+                .find(|s| s.case == sample.case);
+            let alone = alone.filter(|alone| alone.text_sha256 != sample.text_sha256);
+            Some(AnswerRow {
+                case: metrics::request_name(sample),
+                is_right_in_base: None,
+                token: None,
+                said: text(sample),
+                expected: of_base.map(text).unwrap_or_default(),
+                alone: alone.map(text),
+                sent: Some((head.block, *index)),
+            })
+        };
+        measure.quoted.iter().filter_map(row).collect()
+    }
+
     /// Wrong answers of head's first launch, those that base gets right first.
     fn answers(&self) -> Vec<AnswerRow> {
+        if self.check.metric == Metric::AnswerMismatches {
+            return self.compared_answers();
+        }
         let wrong = |arm| {
             let first = self.of(arm).find(|ran| ran.launch.exit.is_clean())?;
             Some(metrics::differences(
@@ -254,6 +299,8 @@ impl<'a> Case<'a> {
                 case: difference.case,
                 said: difference.said,
                 expected: difference.expected,
+                alone: None,
+                sent: None,
             })
             .collect();
         rows.sort_by_key(|row| row.is_right_in_base != Some(true));

@@ -8,10 +8,11 @@ mod case;
 mod model;
 mod modes;
 mod parts;
+mod stalls;
 
 pub use model::{
     AnswerRow, EXPLANATION_FORMAT, Explanation, FacetRow, FirstBad, Limit, Mode, ModeSplit, Point,
-    ReadingRow, RequestSpread,
+    ReadingRow, RequestSpread, Stalls,
 };
 
 use self::case::Case;
@@ -55,7 +56,7 @@ pub fn gravest(verdict: &RunVerdict) -> Option<&CheckVerdict> {
         Verdict::Pass => None,
     };
     let p = |check: &CheckVerdict| match (check.reason.rule, check.verdict) {
-        (RuleId::Reliability, _) => f64::NEG_INFINITY,
+        (RuleId::Reliability | RuleId::TokenParity, _) => f64::NEG_INFINITY,
         (_, Verdict::Fail) => -check.excess().min(f64::MAX),
         _ => check.p_fail.unwrap_or(0.0),
     };

@@ -35,6 +35,8 @@ pub struct Explanation {
     pub limit: Option<Limit>,
     pub requests: Option<RequestSpread>,
     pub answers: Vec<AnswerRow>,
+    /// The first of these answers' request, as arguments of `curl`.
+    pub request: Option<String>,
 }
 
 /// One part of the time: means over launches on the scale of logarithms, the change with an interval of 95 %. A part that a
@@ -98,13 +100,25 @@ pub struct RequestSpread {
     pub threshold: f64,
     pub beyond: usize,
     pub of: usize,
+    pub stalls: Option<Stalls>,
     #[serde(skip)]
     pub base: Vec<f64>,
     #[serde(skip)]
     pub head: Vec<f64>,
 }
 
-/// A case that head answered wrongly.
+/// Gaps between two tokens of a launch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stalls {
+    /// Of those beyond the threshold: beside another request's wait for its first token, and all.
+    pub long: (usize, usize),
+    /// The same of the others.
+    pub other: (usize, usize),
+    /// Median over the long ones of the longest prompt beside them.
+    pub prompt_tokens: Option<f64>,
+}
+
+/// An answer of head that is wrong, or not base's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AnswerRow {
     pub case: String,
@@ -112,9 +126,14 @@ pub struct AnswerRow {
     pub is_right_in_base: Option<bool>,
     /// Place of the first token that differs, what was said there and what was expected; none is an end.
     pub token: Option<(usize, Option<String>, Option<String>)>,
-    /// The engine's own words.
+    /// The engine's own words. Where no answer is known to be right, base's is expected.
     pub said: String,
     pub expected: String,
+    /// What head gave the same prompt alone, if that is another text.
+    pub alone: Option<String>,
+    /// The launch's block and the request's number, where answers are compared.
+    #[serde(skip)]
+    pub sent: Option<(u32, u32)>,
 }
 
 /// Launches of a check in two modes; `low` and `high` by their values.

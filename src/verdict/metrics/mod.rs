@@ -19,7 +19,9 @@ mod undefined;
 mod value;
 
 pub use breakdown::{Facet, Work, context_line, facets};
-pub use correctness::answers::{Moved, OtherAnswers, SURE, WrongAnswers, moved, wrong_answers};
+pub use correctness::answers::{
+    Moved, OtherAnswers, SURE, WrongAnswers, moved, request_name, wrong_answers,
+};
 pub use correctness::differences::differences;
 pub use correctness::golden::Difference;
 pub use correctness::suite::fails_in_both;

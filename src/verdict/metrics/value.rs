@@ -25,6 +25,8 @@ pub struct LaunchMeasure {
     pub successes: BTreeMap<String, bool>,
     /// What a reader wants to see beside the value: which case left the reference, and where.
     pub remarks: Vec<String>,
+    /// Numbers of the requests whose answers the remarks quote.
+    pub quoted: Vec<u32>,
     /// Of a matrix that is judged cell by cell.
     pub cells: Vec<CellVerdict>,
 }
@@ -38,6 +40,7 @@ impl LaunchMeasure {
             series: Arc::default(),
             successes: BTreeMap::new(),
             remarks: Vec::new(),
+            quoted: Vec::new(),
             cells: Vec::new(),
         }
     }

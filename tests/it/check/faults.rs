@@ -1,6 +1,8 @@
 //! Wrong answers planted in the embedded engine: each is caught by the gate that compares answers, and by no other.
 
+use fixture::process::Server;
 use fixture::{Project, gates_that};
+use serde_json::{Value, json};
 
 #[test]
 fn a_wrong_token_fails_e2e() {
@@ -46,7 +48,7 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
             }
             let fault = format!("--fault={fault}");
             let arguments = [
-                "check", "--gate", "answers", "--format", "json", "--seed", "1",
+                "check", "--gate", "answers", "--format", "json", "--seed", "1", "--out", "result",
             ];
             let ended = project.run(&[&arguments[..], &["--head-arg", &fault]].concat());
             let check = ended.json()["gates"][0]["checks"][0].clone();
@@ -54,8 +56,39 @@ fn wrong_answers_under_load_fail_the_gate_that_compares_answers() {
             assert_eq!(check["verdict"], "fail", "{fault} {has_logprobs}: {reason}");
             assert!(reason.contains(part), "{fault} {has_logprobs}: {reason}");
             ended.expect(1);
+            if fault.contains("swap-answers") {
+                explains_an_answer(&project);
+            }
         }
     }
+}
+
+/// The request that is shown is the one that base answered so.
+fn explains_an_answer(project: &Project) {
+    let explained = project
+        .run(&["explain", "result", "--format", "json"])
+        .json();
+    let answer = &explained["answers"][0];
+    assert_ne!(answer["said"], answer["expected"], "{explained}");
+    let request = explained["request"].as_str().unwrap();
+    let (route, body) = request.split_once(" -H ").unwrap();
+    let route = route
+        .strip_prefix("curl -s http://127.0.0.1:$PORT")
+        .unwrap();
+    let (_, body) = body.split_once(" -d '").unwrap();
+    let mut body: Value = serde_json::from_str(body.strip_suffix('\'').unwrap()).unwrap();
+    body["stream"] = json!(false);
+    body.as_object_mut().unwrap().remove("stream_options");
+    let name = format!("--served-model-name={}", body["model"].as_str().unwrap());
+    let server = Server::start(&[&name]);
+    let said = server.ok(route, body).json();
+    assert_eq!(said["choices"][0]["text"], answer["expected"]);
+    let shown = project.run(&["explain", "result"]).expect(0);
+    for part in ["these answers in full", "  base   \"", "  head   \""] {
+        assert!(shown.stdout.contains(part), "{}", shown.stdout);
+    }
+    let is_whole = |line: &str| line == request;
+    assert!(shown.stdout.lines().any(is_whole), "{}", shown.stdout);
 }
 
 /// A preempted request that continues from another token fails; an engine with room for all shows nothing, and is invalid.

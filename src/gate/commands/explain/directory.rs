@@ -9,13 +9,19 @@ use crate::launch::open_plain;
 use crate::report;
 use crate::session::results::{directories, read_record};
 use crate::session::{Error, ResultsError};
+use client::{Endpoint, PromptSeed};
 use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use verdict::judge;
+use verdict::plan::{self, Plan};
 use verdict::record::{CheckVerdict, Extent, Launch, RunVerdict, Verdict};
-use verdict::{judge, plan};
 
 /// The longest log that is read.
 const LOG_BYTES: u64 = 1 << 20;
+
+/// The longest request that is shown.
+const REQUEST_BYTES: usize = 8 << 10;
 
 /// The result directory of the latest session of the project around `start`.
 ///
@@ -61,11 +67,44 @@ pub fn explain_directory(
     if let Some(modes) = modes.filter(|_| !is_merged) {
         modes.compare_logs(&record.launches, |launch| log_of(directory, launch));
     }
+    if let Some(explanation) = &mut explanation {
+        explanation.request = request(&plan, record.seed, explanation);
+    }
     explanation.map(Ok).ok_or_else(|| {
         Error::Usage(format!(
             "the record's gates have no workload for {}",
             judged.id
         ))
+    })
+}
+
+/// The request of the first answer that is shown, as a command for a shell. Not of a project with a tokenizer, which fits the
+/// prompts, nor one that is too long to be read.
+fn request(plan: &Plan, session: u64, explanation: &Explanation) -> Option<String> {
+    let (block, index) = explanation.answers.first()?.sent?;
+    let gates = plan.gates.iter();
+    let gate = gates.clone().find(|gate| {
+        gate.checks
+            .iter()
+            .any(|check| check.id == explanation.check)
+    })?;
+    let check = gate
+        .checks
+        .iter()
+        .find(|check| check.id == explanation.check)?;
+    let workload = gate.workloads.iter().find(|it| it.id == check.workload)?;
+    if plan.engine.tokenizer.is_some() {
+        return None;
+    }
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let endpoint = Endpoint::new(nowhere, &plan.engine, None);
+    let (path, body) = client::request(&endpoint, workload, PromptSeed { session, block }, index)?;
+    let body = body.replace('\'', "'\\''");
+    let is_short = path.len() + body.len() < REQUEST_BYTES;
+    is_short.then(|| {
+        format!(
+            "curl -s http://127.0.0.1:$PORT{path} -H 'Content-Type: application/json' -d '{body}'"
+        )
     })
 }
 

@@ -3,7 +3,7 @@
 //! An engine's words are escaped before anything else: no control character of theirs reaches a terminal.
 
 use super::picture::{self, PictureRow};
-use crate::explanation::{AnswerRow, Explanation, FirstBad, RequestSpread};
+use crate::explanation::{AnswerRow, Explanation, FirstBad, RequestSpread, Stalls};
 use crate::report::markdown::{code_line, escape};
 use crate::report::numbers;
 use crate::report::terminal::{WIDTH, columns, wrap};
@@ -14,6 +14,9 @@ use verdict::plural::count;
 /// Most wrong answers that are shown, and most characters of a quoted text.
 const ANSWERS: usize = 5;
 const QUOTED: usize = 64;
+
+/// Characters of an answer that is shown beside others.
+const ANSWER: usize = 400;
 
 /// What stands under one heading.
 enum Section {
@@ -107,6 +110,7 @@ fn sections(e: &Explanation) -> Vec<(String, Section)> {
         all.push((heading, Section::Crashes(e.crashes.clone())));
     }
     all.extend(answers(e));
+    all.extend(request(e));
     all.extend(facets(e));
     all.extend(first_bad(e));
     all.extend(modes(e).into_iter().flatten());
@@ -125,14 +129,21 @@ fn what(e: &Explanation) -> (String, Section) {
         };
         lines.push(format!("{failed}: {}", e.others.join(", ")));
     }
-    // A section of its own shows wrong answers whole.
-    let items = if e.answers.is_empty() {
+    // A section of its own shows where an answer leaves its golden.
+    let items = if e.answers.iter().all(|row| row.sent.is_some()) {
         e.examples.clone()
     } else {
         Vec::new()
     };
     let heading = format!("{}: {}", e.check, e.verdict);
     (heading, Section::List(lines, items))
+}
+
+/// The command stays one line, so that it can be copied.
+fn request(e: &Explanation) -> Option<(String, Section)> {
+    let request = e.request.as_ref()?;
+    let heading = "the request of the first of them, to an engine that listens on $PORT".to_owned();
+    Some((heading, Section::Picture(format!("{request}\n"))))
 }
 
 fn facets(e: &Explanation) -> Option<(String, Section)> {
@@ -186,6 +197,8 @@ fn first_bad(e: &Explanation) -> Option<(String, Section)> {
         format!("{beyond} of {of} head launches are beyond that"),
     ];
     lines.extend(e.requests.as_ref().map(|requests| slow(requests, e)));
+    let stalls = e.requests.as_ref().and_then(|it| it.stalls.as_ref());
+    lines.extend(stalls.map(beside));
     let heading = format!("first bad launch: launch {launch} (head)");
     Some((heading, Section::Lines(lines)))
 }
@@ -212,6 +225,21 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
     };
     let threshold = numbers::value(*threshold, e.unit);
     format!("{beyond} of its {of} values are beyond base's p99, {threshold}: {words}")
+}
+
+/// `38 of these 42 fall while another request waits for its first token (prompts of 404 tokens); of the others 12 of 790`.
+fn beside(stalls: &Stalls) -> String {
+    let Stalls {
+        long: (long, of),
+        other: (other, others),
+        prompt_tokens,
+    } = stalls;
+    let prompts = prompt_tokens.map_or_else(String::new, |tokens| {
+        format!(" (prompts of {tokens:.0} tokens)")
+    });
+    format!(
+        "{long} of these {of} lie beside another request's wait for its first token{prompts}; of the others {other} of {others}"
+    )
 }
 
 /// The launches' two modes with what differs between them, and what only one of them logged.
@@ -322,6 +350,11 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
     if e.answers.is_empty() {
         return None;
     }
+    if e.answers.iter().all(|row| row.sent.is_some()) {
+        let heading = "these answers in full (their first characters)".to_owned();
+        let lines = e.answers.iter().flat_map(compared).collect();
+        return Some((heading, Section::Lines(lines)));
+    }
     let count = e.answers.len();
     let lost = e
         .answers
@@ -334,6 +367,19 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
     }
     let heading = format!("wrong answers of head: {count}; base answers {lost} of them right");
     Some((heading, Section::Lines(lines)))
+}
+
+/// An answer beside base's and that to the same prompt alone.
+fn compared(row: &AnswerRow) -> Vec<String> {
+    let alone = row.alone.as_ref();
+    let alone = alone.map(|text| format!("  alone  {}", quoted_to(text, ANSWER)));
+    let mut lines = vec![
+        format!("{}:", quoted(&row.case).trim_matches('"')),
+        format!("  base   {}", quoted_to(&row.expected, ANSWER)),
+        format!("  head   {}", quoted_to(&row.said, ANSWER)),
+    ];
+    lines.extend(alone);
+    lines
 }
 
 fn answer(row: &AnswerRow) -> Vec<String> {
@@ -365,9 +411,13 @@ fn answer(row: &AnswerRow) -> Vec<String> {
 
 /// Escaped as Rust writes a string, so that nothing in it is a control character, and cut.
 fn quoted(text: &str) -> String {
+    quoted_to(text, QUOTED)
+}
+
+fn quoted_to(text: &str, most: usize) -> String {
     let escaped: Vec<char> = text.escape_debug().collect();
-    let mut shown: String = escaped.iter().take(QUOTED).collect();
-    if escaped.len() > QUOTED {
+    let mut shown: String = escaped.iter().take(most).collect();
+    if escaped.len() > most {
         shown.push('…');
     }
     format!("\"{shown}\"")

@@ -12,6 +12,8 @@ pub type Pair<'a> = (&'a Sample, &'a Sample);
 
 /// An answer that is not what it should be.
 pub struct Told {
+    /// The request's number.
+    pub index: u32,
     pub situation: String,
     /// Its request's condition; `None` if it is wrong under any.
     pub condition: Option<Condition>,
@@ -22,6 +24,7 @@ pub struct Told {
 impl Told {
     pub fn of(sample: &Sample, text: &str) -> Self {
         Self {
+            index: sample.index,
             text: format!("{}: {text}", name(sample)),
             situation: situation(sample),
             condition: None,

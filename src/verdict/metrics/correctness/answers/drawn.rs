@@ -25,6 +25,8 @@ pub struct Drawn {
     pub unsure: Vec<Told>,
     /// Base's two answers with one seed are alike for less than half of the prompts.
     pub ignores_seed: bool,
+    /// [`Self::unsure`] are answers with base's seed that are not base's.
+    pub draws_others: bool,
 }
 
 /// A prompt's two draws in each arm.
@@ -60,6 +62,7 @@ pub fn beside_base(head: &[&Sample], base: &[&Sample]) -> Drawn {
         if drawn.wrong.is_empty() && drawn.unsure.is_empty() {
             let of_mode = Drawn::of(&mode);
             (drawn.wrong, drawn.unsure) = (of_mode.wrong, of_mode.unsure);
+            drawn.draws_others = of_mode.draws_others;
         }
     }
     drawn
@@ -126,6 +129,7 @@ impl Drawn {
             };
             let told = parting.iter().map(|it| Told::of(it.head[0], &text(it)));
             drawn.unsure.extend(told);
+            drawn.draws_others = true;
         }
         drawn
     }

@@ -33,6 +33,8 @@ const SAMPLES_FREELY: &str = "answers with a `top_p` that leaves one token are n
 const IGNORES_SEED: &str =
     "whether head obeys a seed is not compared: base's own answers with one seed are seldom alike";
 
+const OTHER_DRAWS: &str = "with one seed head draws other tokens than base: it may draw its random numbers otherwise, as meant";
+
 const REFUSES: &str =
     "which are not compared: if it has no chats, take \"ended\" out of `conditions`";
 
@@ -64,6 +66,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     head.wrong.extend(drawn::refused(of(Condition::Drawn)));
     let drawn = drawn::beside_base(&requests.all, &requests.base);
     let ignores_seed = drawn.ignores_seed;
+    let draws_others = drawn.draws_others;
     head.drawn(drawn);
     if head.answers == 0 {
         return Err(at.undefined(Why::NothingCompared, None));
@@ -122,6 +125,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if head.never_ends {
         measure.remarks.push(NEVER_ENDS.to_owned());
     }
+    if draws_others {
+        measure.remarks.push(OTHER_DRAWS.to_owned());
+    }
     if ignores_seed {
         measure.remarks.push(IGNORES_SEED.to_owned());
     }
@@ -137,8 +143,10 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         ));
     }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
-    let quoted = all.iter().take(QUOTED);
-    measure.remarks.extend(quoted.map(|told| told.text.clone()));
+    let quoted = &all[..all.len().min(QUOTED)];
+    measure.quoted = quoted.iter().map(|told| told.index).collect();
+    let quoted = quoted.iter().map(|told| told.text.clone());
+    measure.remarks.extend(quoted);
     if all.len() > QUOTED {
         measure.remarks.push(head.by_situation(&all));
     }
@@ -318,6 +326,7 @@ impl<'a> Compared<'a> {
             let situation = situation(sample);
             self.count(&situation);
             let told = |text| Told {
+                index: sample.index,
                 text: format!("{}: {text}", name(sample)),
                 situation,
                 condition: None,
@@ -362,6 +371,7 @@ impl<'a> Compared<'a> {
         let mut kinds: BTreeMap<Option<&str>, (usize, Vec<Told>)> = BTreeMap::new();
         for (sample, of_base) in pairs.filter(|(head, _)| head.void.is_none()) {
             let told = |text| Told {
+                index: sample.index,
                 text: format!(
                     "a bad request ({}): {text}",
                     sample.case.as_deref().unwrap_or_default()
@@ -455,6 +465,7 @@ impl<'a> Compared<'a> {
         let (situation, place) = (situation(sample), name(sample));
         let is_sampled = sample.condition() == Some(Condition::Sampled);
         let told = |text: String| Told {
+            index: sample.index,
             situation: situation.clone(),
             condition: None,
             text: format!("{place}: {text}"),

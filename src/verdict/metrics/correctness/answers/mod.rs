@@ -13,6 +13,7 @@ mod logprobs;
 mod mismatches;
 mod stopped;
 
+pub use difference::name as request_name;
 pub use logprobs::{Moved, moved};
 pub use mismatches::mismatches;
 

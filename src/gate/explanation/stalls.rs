@@ -1,0 +1,87 @@
+//! What else a launch was doing while its long gaps between two tokens lasted.
+
+use super::case::{Case, Ran};
+use super::model::Stalls;
+use verdict::record::{Metric, Sample};
+use verdict::stats;
+
+impl Case<'_> {
+    /// Of gaps of head's launch at `place` that are longer than `threshold`, in ms: how many lie beside another request's wait for its
+    /// first token. `None` of another metric, and where no gap is so long.
+    pub fn stalls(&self, place: usize, threshold: f64) -> Option<Stalls> {
+        matches!(self.check.metric, Metric::Icl | Metric::Itl).then_some(())?;
+        let Ran { launch, .. } = self.ran.get(place)?;
+        let is_own = |sample: &&Sample| sample.workload == self.workload.id;
+        stalls(
+            &launch.samples.iter().filter(is_own).collect::<Vec<_>>(),
+            threshold,
+        )
+    }
+}
+
+fn stalls(samples: &[&Sample], threshold: f64) -> Option<Stalls> {
+    // Each request's wait, and the tokens of its prompt.
+    let wait = |sample: &&Sample| {
+        let first = *sample.stamps.events_ns.first()?;
+        Some((sample.stamps.send_ns, first, sample.tokens.prompt))
+    };
+    let waits: Vec<(usize, (u64, u64, Option<u32>))> = samples
+        .iter()
+        .enumerate()
+        .filter_map(|(place, sample)| Some((place, wait(sample)?)))
+        .collect();
+    let (mut long, mut other) = ((0, 0), (0, 0));
+    let mut prompts = Vec::new();
+    for (place, sample) in samples.iter().enumerate() {
+        for gap in sample.stamps.events_ns.windows(2) {
+            let is_beside = |(of, (sent, first, _)): &&(usize, (u64, u64, Option<u32>))| {
+                *of != place && *sent < gap[1] && *first > gap[0]
+            };
+            let beside: Vec<_> = waits.iter().filter(is_beside).collect();
+            let is_long = gap[1].saturating_sub(gap[0]) as f64 / 1e6 > threshold;
+            let counts = if is_long { &mut long } else { &mut other };
+            counts.0 += usize::from(!beside.is_empty());
+            counts.1 += 1;
+            if is_long {
+                // The longest prompt takes longest.
+                let tokens = beside.iter().filter_map(|(_, (.., tokens))| *tokens);
+                prompts.extend(tokens.max().map(f64::from));
+            }
+        }
+    }
+    (long.1 > 0).then(|| Stalls {
+        long,
+        other,
+        prompt_tokens: stats::median(&prompts),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verdict::record::{Launch, RunRecord};
+
+    #[test]
+    fn long_gaps_are_beside_prompts() {
+        let record = include_str!("../../../tests/data/run-v1.json");
+        let record: RunRecord = serde_json::from_str(record).unwrap();
+        let launch: &Launch = &record.launches[0];
+        let sample = |send_ns, events_ns: &[u64], prompt| {
+            let mut sample = launch.samples[0].clone();
+            sample.stamps.send_ns = send_ns;
+            sample.stamps.events_ns = events_ns.to_vec();
+            sample.tokens.prompt = Some(prompt);
+            sample
+        };
+        let ms = |at: u64| at * 1_000_000;
+        // The second request's prompt is computed from 15 to 60 ms.
+        let short = sample(0, &[ms(5), ms(10), ms(60), ms(65)], 64);
+        let long = sample(ms(15), &[ms(60), ms(65)], 500);
+        let found = stalls(&[&short, &long], 20.0).unwrap();
+        assert_eq!((found.long, found.other), ((1, 1), (0, 3)));
+        assert_eq!(found.prompt_tokens, Some(500.0));
+        assert!(stalls(&[&short, &long], 50.0).is_none());
+        let alone = stalls(&[&short], 20.0).unwrap();
+        assert_eq!((alone.long, alone.prompt_tokens), ((0, 1), None));
+    }
+}
