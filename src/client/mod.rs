@@ -65,20 +65,34 @@ pub async fn run(
     driver::run(endpoint, id, waves, clock, progress).await
 }
 
-/// Path and body of a launch's request; `None` where the workload makes no such request before it runs.
+/// Most tokens of all prompts of a workload of which one request is shown.
+const SHOWN_TOKENS: u64 = 1 << 24;
+
+/// Path and body of a request of a workload `answers` in one launch. `None` where it has no such request, and where it has too
+/// many tokens: all are made.
 pub fn request(
     endpoint: &Endpoint,
     workload: &Workload,
     seed: PromptSeed,
     index: u32,
 ) -> Option<(String, String)> {
+    let WorkloadKind::Answers(answers) = &workload.kind else {
+        return None;
+    };
+    let longest = u64::from(answers.prompt_tokens.max(answers.beside_tokens));
+    let beyond = u64::from(answers.beyond_tokens.unwrap_or(0)) * u64::from(answers.bad_requests());
+    let tokens = workload.kind.requests().saturating_mul(longest);
+    let tokens = tokens.saturating_add(beyond.saturating_mul(u64::from(answers.passes)));
+    if tokens > SHOWN_TOKENS {
+        return None;
+    }
     let mut waves = waves(endpoint, workload, seed).into_iter();
-    let ask = waves.find_map(|wave| {
-        let mut requests = wave.all_made().requests.into_iter();
+    let planned = waves.find_map(|wave| {
+        let mut requests = wave.requests.into_iter();
         requests.find(|planned| planned.label.index == index)
     })?;
-    let body = String::from_utf8(ask.ask.body.to_vec()).ok()?;
-    Some((ask.ask.path, body))
+    let body = String::from_utf8(planned.ask.body.to_vec()).ok()?;
+    Some((planned.ask.path, body))
 }
 
 /// A launch's requests; none of a workload that makes them as it runs.

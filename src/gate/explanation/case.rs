@@ -233,39 +233,43 @@ impl<'a> Case<'a> {
         failed.collect()
     }
 
-    /// The answers that the first launch of head with such quotes, beside base's and those to the same prompt alone.
+    /// The answers that the worst launch of head quotes, beside base's and head's own to the same prompt alone.
     fn compared_answers(&self) -> Vec<AnswerRow> {
-        let quoted = |ran: &&Ran<'_>| ran.measure.as_ref().is_some_and(|m| !m.quoted.is_empty());
-        let Some((head, measure)) = self
+        let measured = self
             .of(Arm::Head)
-            .find(quoted)
-            .and_then(|ran| Some((ran.launch, ran.measure.as_ref()?)))
+            .filter_map(|ran| Some((ran.launch, ran.measure.as_ref()?)));
+        let quoting = measured.filter(|(_, measure)| !measure.quoted.is_empty());
+        // Of equal ones the first, as in the reason.
+        let Some((head, measure)) = quoting.min_by(|(_, a), (_, b)| b.value.total_cmp(&a.value))
         else {
             return Vec::new();
         };
-        let mut of_base = self.of(Arm::Base);
+        let mut of_base = self.of(Arm::Base).filter(|ran| ran.launch.exit.is_clean());
         let base = of_base.find(|ran| ran.launch.block == head.block);
         let samples = |launch: &'a Launch| {
             let of_workload = launch.samples.iter();
             of_workload.filter(|sample| sample.workload == self.workload.id)
         };
         let of = |launch: &'a Launch, index: u32| samples(launch).find(|s| s.index == index);
-        let text = |sample: &Sample| sample.text.clone().unwrap_or_default();
         let row = |index: &u32| {
             let sample = of(head, *index)?;
             let of_base = base.and_then(|base| of(base.launch, *index));
-            let is_alone = |s: &&Sample| s.condition() == Some(Condition::Alone);
-            let alone = samples(head)
-                .filter(is_alone)
-                .find(|s| s.case == sample.case);
+            let is_greedy = !matches!(
+                sample.condition(),
+                Some(Condition::Drawn | Condition::Stopped)
+            );
+            let is_alone = |s: &&Sample| {
+                s.condition() == Some(Condition::Alone) && s.case == sample.case && s.void.is_none()
+            };
+            let alone = samples(head).find(is_alone).filter(|_| is_greedy);
             let alone = alone.filter(|alone| alone.text_sha256 != sample.text_sha256);
             Some(AnswerRow {
                 case: metrics::request_name(sample),
                 is_right_in_base: None,
                 token: None,
-                said: text(sample),
-                expected: of_base.map(text).unwrap_or_default(),
-                alone: alone.map(text),
+                said: sample.text.clone().unwrap_or_default(),
+                expected: of_base.and_then(|of_base| of_base.text.clone()),
+                alone: alone.and_then(|alone| alone.text.clone()),
                 sent: Some((head.block, *index)),
             })
         };
@@ -298,7 +302,7 @@ impl<'a> Case<'a> {
                 token: difference.token,
                 case: difference.case,
                 said: difference.said,
-                expected: difference.expected,
+                expected: Some(difference.expected),
                 alone: None,
                 sent: None,
             })

@@ -35,7 +35,7 @@ pub struct Explanation {
     pub limit: Option<Limit>,
     pub requests: Option<RequestSpread>,
     pub answers: Vec<AnswerRow>,
-    /// The first of these answers' request, as arguments of `curl`.
+    /// The first of these answers' request, as a command for a shell.
     pub request: Option<String>,
 }
 
@@ -114,7 +114,7 @@ pub struct Stalls {
     pub long: (usize, usize),
     /// The same of the others.
     pub other: (usize, usize),
-    /// Median over the long ones of the longest prompt beside them.
+    /// Median over the long ones of the prompt beside them whose first token came last.
     pub prompt_tokens: Option<f64>,
 }
 
@@ -126,9 +126,10 @@ pub struct AnswerRow {
     pub is_right_in_base: Option<bool>,
     /// Place of the first token that differs, what was said there and what was expected; none is an end.
     pub token: Option<(usize, Option<String>, Option<String>)>,
-    /// The engine's own words. Where no answer is known to be right, base's is expected.
+    /// The engine's own words.
     pub said: String,
-    pub expected: String,
+    /// The right answer; where none is known, base's, if it gave one.
+    pub expected: Option<String>,
     /// What head gave the same prompt alone, if that is another text.
     pub alone: Option<String>,
     /// The launch's block and the request's number, where answers are compared.

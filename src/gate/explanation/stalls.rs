@@ -9,7 +9,8 @@ impl Case<'_> {
     /// Of gaps of head's launch at `place` that are longer than `threshold`, in ms: how many lie beside another request's wait for its
     /// first token. `None` of another metric, and where no gap is so long.
     pub fn stalls(&self, place: usize, threshold: f64) -> Option<Stalls> {
-        matches!(self.check.metric, Metric::Icl | Metric::Itl).then_some(())?;
+        // Between events: of several tokens in one, `itl` has no gap of its own.
+        (self.check.metric == Metric::Icl).then_some(())?;
         let Ran { launch, .. } = self.ran.get(place)?;
         let is_own = |sample: &&Sample| sample.workload == self.workload.id;
         stalls(
@@ -20,34 +21,39 @@ impl Case<'_> {
 }
 
 fn stalls(samples: &[&Sample], threshold: f64) -> Option<Stalls> {
-    // Each request's wait, and the tokens of its prompt.
-    let wait = |sample: &&Sample| {
-        let first = *sample.stamps.events_ns.first()?;
-        Some((sample.stamps.send_ns, first, sample.tokens.prompt))
-    };
-    let waits: Vec<(usize, (u64, u64, Option<u32>))> = samples
+    // Each request's wait, and the tokens of its prompt; of those sent before, the one that ended last.
+    let mut waits: Vec<(u64, u64, Option<u32>)> = samples
         .iter()
-        .enumerate()
-        .filter_map(|(place, sample)| Some((place, wait(sample)?)))
+        .filter_map(|sample| {
+            let first = *sample.stamps.events_ns.first()?;
+            Some((sample.stamps.send_ns, first, sample.tokens.prompt))
+        })
         .collect();
+    waits.sort_unstable();
+    let mut last: Option<(u64, Option<u32>)> = None;
+    for (_, first, prompt) in &mut waits {
+        let (end, tokens) = last
+            .filter(|(end, _)| end > first)
+            .unwrap_or((*first, *prompt));
+        (*first, *prompt) = (end, tokens);
+        last = Some((end, tokens));
+    }
+    // A request's own wait has ended where its gaps begin.
+    let beside = |gap: &[u64]| {
+        let sent_before = waits.partition_point(|(sent, ..)| *sent < gap[1]);
+        let (_, end, prompt) = waits.get(sent_before.checked_sub(1)?)?;
+        (*end > gap[0]).then_some(*prompt)
+    };
     let (mut long, mut other) = ((0, 0), (0, 0));
     let mut prompts = Vec::new();
-    for (place, sample) in samples.iter().enumerate() {
-        for gap in sample.stamps.events_ns.windows(2) {
-            let is_beside = |(of, (sent, first, _)): &&(usize, (u64, u64, Option<u32>))| {
-                *of != place && *sent < gap[1] && *first > gap[0]
-            };
-            let beside: Vec<_> = waits.iter().filter(is_beside).collect();
-            let is_long = gap[1].saturating_sub(gap[0]) as f64 / 1e6 > threshold;
-            let counts = if is_long { &mut long } else { &mut other };
-            counts.0 += usize::from(!beside.is_empty());
-            counts.1 += 1;
-            if is_long {
-                // The longest prompt takes longest.
-                let tokens = beside.iter().filter_map(|(_, (.., tokens))| *tokens);
-                prompts.extend(tokens.max().map(f64::from));
-            }
-        }
+    let measured = samples.iter().filter(|sample| sample.may_enter());
+    for gap in measured.flat_map(|sample| sample.stamps.events_ns.windows(2)) {
+        let beside = beside(gap);
+        let is_long = gap[1].saturating_sub(gap[0]) as f64 / 1e6 > threshold;
+        let counts = if is_long { &mut long } else { &mut other };
+        counts.0 += usize::from(beside.is_some());
+        counts.1 += 1;
+        prompts.extend(beside.flatten().filter(|_| is_long).map(f64::from));
     }
     (long.1 > 0).then(|| Stalls {
         long,
@@ -59,7 +65,7 @@ fn stalls(samples: &[&Sample], threshold: f64) -> Option<Stalls> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verdict::record::{Launch, RunRecord};
+    use verdict::record::{Launch, Phase, RunRecord};
 
     #[test]
     fn long_gaps_are_beside_prompts() {
@@ -68,6 +74,8 @@ mod tests {
         let launch: &Launch = &record.launches[0];
         let sample = |send_ns, events_ns: &[u64], prompt| {
             let mut sample = launch.samples[0].clone();
+            sample.phase = Phase::Measured;
+            sample.void = None;
             sample.stamps.send_ns = send_ns;
             sample.stamps.events_ns = events_ns.to_vec();
             sample.tokens.prompt = Some(prompt);

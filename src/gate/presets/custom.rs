@@ -2,6 +2,9 @@
 
 use super::toml_text::escaped;
 
+/// The highest id of a vocabulary that is tried.
+pub const HIGHEST_ID: u32 = 30_000;
+
 /// What was seen of a server. Its words are anybody's: they are written as TOML strings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -36,18 +39,24 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// True of a server that answers and whose command has a place for a port: another can be started like it.
+    /// True of a server that completes prompts and whose command has a place for a port: another can be started like it.
     pub fn is_known(&self) -> bool {
         let has_port = self.command.iter().any(|word| word.contains("{port}"));
-        has_port && (self.completes || self.chats)
+        has_port && self.completes
     }
 
-    /// The words of `engine.serve`, as they are read.
+    /// The words of `engine.serve`: what the tree holds is taken from the build.
     pub fn serve(&self) -> Vec<String> {
-        let words = self.command.iter().map(|word| word_of(self, word));
-        words
-            .map(|word| word.trim_matches('"').to_owned())
-            .collect()
+        let is_program = |word: &String| {
+            let program = self.cargo_program.as_ref();
+            program.is_some_and(|(of, _)| of == word)
+        };
+        let word_of = |word: &String| match self.scripts.iter().find(|(of, _)| of == word) {
+            _ if is_program(word) => "{artifact}".to_owned(),
+            Some((_, path)) => format!("{{artifact}}/{path}"),
+            None => word.clone(),
+        };
+        self.command.iter().map(word_of).collect()
     }
 
     /// The same started as it was, where nothing is built.
@@ -73,10 +82,9 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
         );
     }
     if !seen.command.is_empty() {
-        let words: Vec<String> = seen
-            .command
-            .iter()
-            .map(|word| word_of(seen, word))
+        let words = seen.serve().into_iter();
+        let words: Vec<String> = words
+            .map(|word| format!("\"{}\"", escaped(&word)))
             .collect();
         let has_port = seen.command.iter().any(|word| word.contains("{port}"));
         set(
@@ -100,14 +108,19 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
         );
     }
     let mut set = |from: &str, to: &str| text = text.replacen(from, to, 1);
+    let is_known = template.contains("\nprompt_ids = ");
     for (name, is_seen) in [
         ("stream_usage", seen.stream_usage),
         ("return_token_ids", seen.return_token_ids),
         ("forces_length", seen.forces_length),
         ("keep_alive", seen.keeps_connections),
     ] {
-        if is_seen {
-            set(&format!("{name} = false"), &format!("{name} = true"));
+        // A known engine's are on where they may be.
+        if is_seen != is_known {
+            set(
+                &format!("\n{name} = {}", !is_seen),
+                &format!("\n{name} = {is_seen}"),
+            );
         }
     }
     if seen.tells_cached {
@@ -127,7 +140,11 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     if seen.chats && !seen.completes {
         set("# chat = true", "chat = true");
     }
-    if let Some(last) = seen.prompt_ids {
+    // The ids of a known engine's preset are of most vocabularies.
+    if let Some(last) = seen
+        .prompt_ids
+        .filter(|last| !is_known || *last < HIGHEST_ID)
+    {
         let from = if last > 1_000 { 100 } else { 3 };
         let line = format!("prompt_ids = {{ from = {from}, to = {last} }}");
         set_line(&mut text, &["prompt_ids = ", "# prompt_ids = "], &line);
@@ -203,21 +220,6 @@ fn left_out(program: &str) -> String {
 /// As it stands between single quotes of a shell, within a basic string of TOML.
 fn shell_escaped(text: &str) -> String {
     escaped(&text.replace('\'', "'\\''"))
-}
-
-/// A word of the command: what the tree holds is taken from the build.
-fn word_of(seen: &Seen, word: &str) -> String {
-    if seen
-        .cargo_program
-        .as_ref()
-        .is_some_and(|(of, _)| of == word)
-    {
-        return "\"{artifact}\"".to_owned();
-    }
-    match seen.scripts.iter().find(|(of, _)| of == word) {
-        Some((_, path)) => format!("\"{{artifact}}/{}\"", escaped(path)),
-        None => format!("\"{}\"", escaped(word)),
-    }
 }
 
 const CARGO: &str = r#"

@@ -11,7 +11,7 @@ mod github;
 mod toml_text;
 mod tree;
 
-pub use custom::{Seen, custom};
+pub use custom::{HIGHEST_ID, Seen, custom};
 pub use github::{Origin, RULES, builds, workflows};
 pub use tree::{built_command, engine_of};
 
@@ -54,6 +54,9 @@ pub struct Written {
 }
 
 const SESSION: &str = include_str!("session.toml");
+
+/// The command that makes the goldens of main's own engine.
+pub const GOLDENS_OF_ENGINE: &str = "gate golden make --engine";
 
 /// Where an engine that holds a model of its own is told of another one.
 const SOURCE: &str = "{{source}}";
@@ -259,11 +262,9 @@ impl<'a> Preset<'a> {
     /// for transformers.
     pub fn golden_command(self, model: &str) -> String {
         let is_its_own = self.holds_its_example() && model == self.example;
-        // A server's alias is neither a name of the hub nor a folder.
-        let is_alias = !model.contains('/');
-        match self.takes_hub_models && !is_alias && !is_its_own && self.name != CUSTOM {
+        match self.takes_hub_models && !is_its_own && self.name != CUSTOM {
             true => format!("gate golden make --model {model}"),
-            false => "gate golden make --engine".to_owned(),
+            false => GOLDENS_OF_ENGINE.to_owned(),
         }
     }
 }

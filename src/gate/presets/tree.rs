@@ -139,8 +139,11 @@ pub fn built_command(engine: &str, words: &[String]) -> Vec<String> {
         let environment: Vec<String> = environment.map(str::to_owned).collect();
         return [environment, words.to_vec()].concat();
     }
-    let built: Vec<String> = built.map(own).collect();
-    [built, rest.skip(1).cloned().collect()].concat()
+    let built: Vec<&str> = built.collect();
+    // Where the build is a package alone, its own program is started.
+    let is_package = built.last() == Some(&"python");
+    let rest = rest.skip(usize::from(!is_package)).cloned();
+    built.into_iter().map(own).chain(rest).collect()
 }
 
 const CARGO: &str = r#"
@@ -247,6 +250,11 @@ mod tests {
                 "sglang",
                 "python -m sglang.launch_server --model-path m --port {port}",
                 "env PYTHONPATH={artifact} python -m sglang.launch_server --model-path m --port {port}",
+            ),
+            (
+                "sglang",
+                "/v/bin/python /v/bin/sglang serve --port {port}",
+                "env PYTHONPATH={artifact} /v/bin/python /v/bin/sglang serve --port {port}",
             ),
             (
                 "llama.cpp",

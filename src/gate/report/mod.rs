@@ -387,10 +387,10 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
     })
 }
 
-/// Whether a check is open.
-fn has_open(verdict: &RunVerdict) -> bool {
-    let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
-    checks.any(|check| check.verdict == Verdict::Inconclusive)
+/// Whether a check has this verdict.
+fn has(run: &RunVerdict, verdict: Verdict) -> bool {
+    let mut checks = run.gates.iter().flat_map(|gate| &gate.checks);
+    checks.any(|check| check.verdict == verdict)
 }
 
 /// Whether a check was tested to the last look.
@@ -403,7 +403,10 @@ fn is_capped(verdict: &RunVerdict) -> bool {
 fn ending(record: &RunRecord, verdict: &RunVerdict) -> String {
     match &record.ending {
         Ending::Decided => match verdict.verdict {
-            Verdict::Fail if has_open(verdict) => "stopped at the first failure".into(),
+            Verdict::Fail if has(verdict, Verdict::Inconclusive) => {
+                "stopped at the first failure".into()
+            }
+            Verdict::Fail if has(verdict, Verdict::Invalid) => "stopped: no check is open".into(),
             Verdict::Pass | Verdict::Fail => "all checks decided".into(),
             Verdict::Invalid => left_invalid(verdict),
             Verdict::Inconclusive if is_capped(verdict) => "stopped at the last look".into(),

@@ -291,7 +291,7 @@ class Handler(BaseHTTPRequestHandler):
         if asked.get("stream"):
             return self.send(200, f"data: {answer}\n\ndata: [DONE]\n\n", "text/event-stream")
         self.send(200, answer)
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[3])), Handler).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[-1])), Handler).serve_forever()
 "#;
 
 /// As it runs here, with its options; from the build in its own tree.
@@ -314,21 +314,13 @@ fn a_known_engine_is_started_as_it_runs() {
     let python = String::from_utf8(python.unwrap().stdout).unwrap();
     let python = python.trim();
     let mut server = Command::new(python);
-    server.args([
-        program,
-        "serve",
-        "m",
-        port,
-        "--enforce-eager",
-        "--port",
-        port,
-    ]);
+    server.args([program, "serve", "m", "--enforce-eager", "--port", port]);
     let mut server = Killed(server.spawn().unwrap());
     let is_up = || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
     while !is_up() && server.0.try_wait().unwrap().is_none() {
         thread::sleep(Duration::from_millis(20));
     }
-    let rest = r#""serve", "m", "{port}", "--enforce-eager", "--port", "{port}"]"#;
+    let rest = r#""serve", "m", "--enforce-eager", "--port", "{port}"]"#;
     let project = "[project]\nname = \"vllm\"\n";
     let built = format!(
         "\"env\", \"PYTHONPATH={{artifact}}\", \"{python}\", \"-m\", \"vllm.entrypoints.cli.main\", "

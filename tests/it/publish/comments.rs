@@ -162,7 +162,7 @@ fn a_failure() {
 
     - base `c3d0be41ecbe669545ee3e94d31ed9a4bc91ee3c`
     - head `6dcb09b5b57875f334f61aebed695e2e4193db5e`
-    - profile quick, 8 launches in 4 blocks; stopped at the first failure
+    - profile quick, 8 launches in 4 blocks; all checks decided
     - 1 s of the machine's time
     - this machine's false alarms and smallest effects are not known: `gate calibrate`
     - a machine

@@ -10,6 +10,8 @@ use crate::report;
 use crate::session::results::{directories, read_record};
 use crate::session::{Error, ResultsError};
 use client::{Endpoint, PromptSeed};
+use serde_json::Value;
+use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -68,7 +70,9 @@ pub fn explain_directory(
         modes.compare_logs(&record.launches, |launch| log_of(directory, launch));
     }
     if let Some(explanation) = &mut explanation {
-        explanation.request = request(&plan, record.seed, explanation);
+        let request = request(&plan, record.seed, explanation);
+        // Each shard of a merged record has its own seed.
+        explanation.request = request.filter(|_| !is_merged);
     }
     explanation.map(Ok).ok_or_else(|| {
         Error::Usage(format!(
@@ -79,33 +83,63 @@ pub fn explain_directory(
 }
 
 /// The request of the first answer that is shown, as a command for a shell. Not of a project with a tokenizer, which fits the
-/// prompts, nor one that is too long to be read.
+/// prompts; nor one that is too long to be read, or may hold a secret.
 fn request(plan: &Plan, session: u64, explanation: &Explanation) -> Option<String> {
     let (block, index) = explanation.answers.first()?.sent?;
-    let gates = plan.gates.iter();
-    let gate = gates.clone().find(|gate| {
-        gate.checks
-            .iter()
-            .any(|check| check.id == explanation.check)
+    let mut gates = plan.gates.iter();
+    let workload = gates.find_map(|gate| {
+        let mut checks = gate.checks.iter();
+        let check = checks.find(|check| check.id == explanation.check)?;
+        gate.workloads.iter().find(|it| it.id == check.workload)
     })?;
-    let check = gate
-        .checks
+    let engine = &plan.engine;
+    let holds_secret = engine
+        .request
         .iter()
-        .find(|check| check.id == explanation.check)?;
-    let workload = gate.workloads.iter().find(|it| it.id == check.workload)?;
-    if plan.engine.tokenizer.is_some() {
+        .any(|(key, value)| may_be_secret(key, value));
+    if engine.tokenizer.is_some() || holds_secret {
         return None;
     }
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    let endpoint = Endpoint::new(nowhere, &plan.engine, None);
+    let endpoint = Endpoint::new(nowhere, engine, None);
     let (path, body) = client::request(&endpoint, workload, PromptSeed { session, block }, index)?;
-    let body = body.replace('\'', "'\\''");
-    let is_short = path.len() + body.len() < REQUEST_BYTES;
-    is_short.then(|| {
+    let body = as_ascii(&body);
+    let is_shown = body.len() < REQUEST_BYTES && report::redact(&body) == body;
+    let body = body.replace('\'', r"'\''");
+    is_shown.then(|| {
         format!(
             "curl -s http://127.0.0.1:$PORT{path} -H 'Content-Type: application/json' -d '{body}'"
         )
     })
+}
+
+/// True if a key of this name, or one within its value, may hold a secret.
+fn may_be_secret(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(key, value)| may_be_secret(key, value)),
+        Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
+        value => {
+            let word = [format!("{key}={value}")];
+            report::secrets::hidden(&word) != word
+        }
+    }
+}
+
+/// JSON with escapes for all that is not ASCII or cannot be seen, which stands within its strings alone.
+fn as_ascii(json: &str) -> String {
+    let mut ascii = String::new();
+    for c in json.chars() {
+        match c {
+            ' '..='~' => ascii.push(c),
+            _ => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    let _ = write!(ascii, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    ascii
 }
 
 /// The log of a launch, if it is no longer than [`LOG_BYTES`]. Records and what lies beside them may be anybody's: nothing outside

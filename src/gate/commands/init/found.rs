@@ -4,7 +4,7 @@
 //! that any client sends.
 
 use crate::launch::{Repository, Sockets};
-use crate::presets::Seen;
+use crate::presets::{HIGHEST_ID, Seen};
 use crate::report::secrets;
 use client::{Endpoint, keeps_connections, post, scrape};
 use nix::unistd::geteuid;
@@ -249,7 +249,7 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         return can;
     }
     can.tells_logprobs = tells_logprobs(endpoint).await;
-    for last in [30_000_u32, 1_000, 300] {
+    for last in [HIGHEST_ID, 1_000, 300] {
         let prompt = json!({"model": model, "prompt": [last], "max_tokens": 1});
         if post(endpoint, "/v1/completions", &prompt).await.is_ok() {
             can.prompt_ids = Some(last);
@@ -275,8 +275,8 @@ async fn page(endpoint: &Endpoint, last: u32) -> Option<u32> {
         let count = answer.pointer("/usage/prompt_tokens_details/cached_tokens");
         cached = count.and_then(Value::as_u64);
     }
-    let cached = u32::try_from(cached?).ok()?;
-    (1..PAGES).contains(&cached).then(|| PAGES - cached)
+    let page = PAGES.checked_sub(u32::try_from(cached?).ok()?)?;
+    (page < PAGES && PAGES.is_multiple_of(page)).then_some(page)
 }
 
 /// True if completions list the likeliest tokens, streamed and whole.
@@ -435,15 +435,32 @@ fn command_of(port: u16) -> Option<(Vec<String>, PathBuf)> {
     (!words.is_empty()).then_some((words, folder))
 }
 
-/// `{port}` for the port.
+/// `{port}` for the port: behind an option or a host, or else in the one word that is this number and no other option's.
 fn with_port(words: &[String], port: u16) -> Vec<String> {
     let port = port.to_string();
-    let replaced = words.iter().map(|word| match word.strip_suffix(&port) {
-        Some("") => "{port}".to_owned(),
-        Some(before) if before.ends_with(['=', ':']) => format!("{before}{{port}}"),
-        _ => word.clone(),
+    let is_option = |word: &str| word.starts_with('-');
+    let is_port_option = |word: &str| word == "-p" || (is_option(word) && word.contains("port"));
+    let replaced = |is_it: &dyn Fn(usize, &str) -> bool| -> Vec<String> {
+        let words = words.iter().enumerate();
+        let words = words.map(|(at, word)| match word.strip_suffix(&port) {
+            Some(before) if is_it(at, before) => format!("{before}{{port}}"),
+            _ => word.clone(),
+        });
+        words.collect()
+    };
+    let before = |at: usize| at.checked_sub(1).map(|at| words[at].as_str());
+    let by_name = replaced(&|at, word| match word.strip_suffix('=') {
+        _ if word.is_empty() => before(at).is_some_and(is_port_option),
+        Some(name) => is_port_option(name),
+        None => word.ends_with(':'),
     });
-    replaced.collect()
+    if by_name != words {
+        return by_name;
+    }
+    let is_bare = |at: usize, word: &str| word.is_empty() && !before(at).is_some_and(is_option);
+    let bare = replaced(&is_bare);
+    let places = bare.iter().filter(|word| *word == "{port}").count();
+    if places == 1 { bare } else { words.to_vec() }
 }
 
 #[cfg(test)]
@@ -460,6 +477,17 @@ mod tests {
                 "s --port={port} --host 127.0.0.1:{port}",
             ),
             ("s --context 18000 -n 80001", "s --context 18000 -n 80001"),
+            (
+                "s m --port 8000 --max-num-batched-tokens 8000",
+                "s m --port {port} --max-num-batched-tokens 8000",
+            ),
+            ("s m --max-model-len 8000", "s m --max-model-len 8000"),
+            ("python s.py 8000", "python s.py {port}"),
+            ("python s.py 8000 8000", "python s.py 8000 8000"),
+            (
+                "s --http_port=8000 --n=8000",
+                "s --http_port={port} --n=8000",
+            ),
         ] {
             assert_eq!(with_port(&words(command), 8000), words(expect));
         }

@@ -156,22 +156,24 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         ))
         .into());
     }
+    let is_own_tree = of_tree == Some(name);
     // A known engine is started as it runs here. Its own program may be told of a model in another way.
     let is_filled =
         |it: &&Found| name == CUSTOM || (it.seen.is_known() && !preset.holds_its_example());
     let filled = running.filter(is_filled).map(|it| {
+        // What of this tree a known engine's command names, a configuration perhaps, is not the engine.
         let seen = match is_built {
-            true if of_tree == Some(name) => Seen {
+            true if is_own_tree => Seen {
                 command: presets::built_command(name, &it.seen.command),
                 ..it.seen.as_started()
             },
-            true => it.seen.clone(),
-            false => it.seen.as_started(),
+            true if name == CUSTOM => it.seen.clone(),
+            _ => it.seen.as_started(),
         };
         let (engine, build) = presets::custom(preset.engine(), &seen);
-        let of_tree = if of_tree == Some(name) { preset } else { own };
-        let of_tree = (is_built && name != CUSTOM).then(|| of_tree.build().to_owned());
-        (engine, build.or(of_tree), seen)
+        let recipe = if is_own_tree { preset } else { own };
+        let recipe = (is_built && name != CUSTOM).then(|| recipe.build().to_owned());
+        (engine, build.or(recipe), seen)
     });
     let started = filled.as_ref().map(|(.., seen)| seen.serve());
     let mut heads = notes::engine(name, of_tree, running, started);
@@ -217,8 +219,11 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
     ];
     let steps = steps.into_iter().flatten().chain(notes::next(is_built));
     tell(notes::to_do(steps));
-    let named = named.or(running.map(|it| it.model.as_str()));
-    tell([notes::goldens(named, preset)]);
+    tell([notes::goldens(
+        named,
+        running.map(|it| it.model.as_str()),
+        preset,
+    )]);
     Ok(Exit::Pass)
 }
 
@@ -296,7 +301,7 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
             if args.model.is_none() {
                 steps.push(notes::example(preset));
             }
-            optional = Some(notes::goldens(args.model.as_deref(), preset));
+            optional = Some(notes::goldens(args.model.as_deref(), None, preset));
             gates[0].text.push_str(presets::RULES);
             files.extend(gates);
             None

@@ -1,7 +1,8 @@
 //! Messages of `gate init`: the engine that it found, and the steps that remain.
 
 use super::found::{self, Found};
-use crate::presets::{CUSTOM, Preset, Seen};
+use crate::presets::{self, CUSTOM, Preset, Seen};
+use crate::report::shell_word;
 
 pub const CONFIG: &str = "gates/gate.toml";
 
@@ -44,6 +45,10 @@ pub fn other_model(running: &Found, named: Option<&str>) -> Option<String> {
 
 /// The abilities that a running server showed, and those that it lacks.
 pub fn abilities(seen: &Seen) -> Vec<String> {
+    let cached = match seen.page {
+        Some(page) => format!("cached-token counts (pages of {page})"),
+        None => "cached-token counts".to_owned(),
+    };
     let abilities = [
         ("completions", seen.completes),
         ("chat", seen.chats),
@@ -52,7 +57,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("prompts as token ids", seen.prompt_ids.is_some()),
         ("token ids in streams", seen.return_token_ids),
         ("kept connections", seen.keeps_connections),
-        ("cached-token counts", seen.tells_cached),
+        (cached.as_str(), seen.tells_cached),
         ("log-probabilities", seen.tells_logprobs),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
@@ -203,11 +208,17 @@ pub fn to_do(steps: impl IntoIterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
-/// How to add the gate `e2e`. `model`: the value of `--model`.
-pub fn goldens(model: Option<&str>, preset: Preset<'_>) -> String {
+/// How to add the gate `e2e`. `given`: the value of `--model`; `served`: the name of a running server's model.
+pub fn goldens(given: Option<&str>, served: Option<&str>, preset: Preset<'_>) -> String {
+    // A name without a folder may be an alias.
+    let is_alias = |name: &str| !name.contains('/');
+    let command = match (given, served) {
+        (None, Some(served)) if is_alias(served) => presets::GOLDENS_OF_ENGINE.to_owned(),
+        // A server's words are anybody's.
+        _ => preset.golden_command(&shell_word(given.or(served).unwrap_or(preset.example))),
+    };
     format!(
-        "optional: for the gate e2e, make goldens with `{}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}",
-        preset.golden_command(model.unwrap_or(preset.example))
+        "optional: for the gate e2e, make goldens with `{command}`, then add \"e2e\" to `gates` of the profiles in {CONFIG}"
     )
 }
 

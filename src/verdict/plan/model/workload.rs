@@ -309,6 +309,15 @@ impl Answers {
 }
 
 impl WorkloadKind {
+    /// A number of requests of one shape in flight, one sent as one ends.
+    pub fn is_closed_loop(&self) -> bool {
+        let arrivals = match self {
+            Self::Steady(steady) => Some(&steady.arrivals),
+            _ => None,
+        };
+        matches!(arrivals, Some(Arrivals::Closed { .. }))
+    }
+
     /// Log-probabilities that its answers are asked for. (Goldens have their own rules.)
     pub fn logprobs(&self) -> Logprobs {
         match self {

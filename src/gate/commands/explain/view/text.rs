@@ -9,6 +9,7 @@ use crate::report::numbers;
 use crate::report::terminal::{WIDTH, columns, wrap};
 use crate::report::two_modes;
 use std::fmt::Write;
+use std::iter;
 use verdict::plural::count;
 
 /// Most wrong answers that are shown, and most characters of a quoted text.
@@ -351,7 +352,7 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
         return None;
     }
     if e.answers.iter().all(|row| row.sent.is_some()) {
-        let heading = "these answers in full (their first characters)".to_owned();
+        let heading = "these answers, and base's".to_owned();
         let lines = e.answers.iter().flat_map(compared).collect();
         return Some((heading, Section::Lines(lines)));
     }
@@ -371,15 +372,17 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
 
 /// An answer beside base's and that to the same prompt alone.
 fn compared(row: &AnswerRow) -> Vec<String> {
-    let alone = row.alone.as_ref();
-    let alone = alone.map(|text| format!("  alone  {}", quoted_to(text, ANSWER)));
-    let mut lines = vec![
-        format!("{}:", quoted(&row.case).trim_matches('"')),
-        format!("  base   {}", quoted_to(&row.expected, ANSWER)),
-        format!("  head   {}", quoted_to(&row.said, ANSWER)),
+    let texts = [
+        ("base ", row.expected.as_ref()),
+        ("head ", Some(&row.said)),
+        ("alone", row.alone.as_ref()),
     ];
-    lines.extend(alone);
-    lines
+    let texts = texts
+        .into_iter()
+        .filter_map(|(whose, text)| Some((whose, text?)));
+    let texts = texts.map(|(whose, text)| format!("  {whose}  {}", quoted_to(text, ANSWER)));
+    let name = format!("{}:", quoted(&row.case).trim_matches('"'));
+    iter::once(name).chain(texts).collect()
 }
 
 fn answer(row: &AnswerRow) -> Vec<String> {
@@ -404,7 +407,10 @@ fn answer(row: &AnswerRow) -> Vec<String> {
     };
     vec![
         format!("{}{token}{base}", quoted(&row.case).trim_matches('"')),
-        format!("expected {}", quoted(&row.expected)),
+        format!(
+            "expected {}",
+            quoted(row.expected.as_deref().unwrap_or_default())
+        ),
         format!("got {}", quoted(&row.said)),
     ]
 }

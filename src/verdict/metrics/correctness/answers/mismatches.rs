@@ -33,7 +33,7 @@ const SAMPLES_FREELY: &str = "answers with a `top_p` that leaves one token are n
 const IGNORES_SEED: &str =
     "whether head obeys a seed is not compared: base's own answers with one seed are seldom alike";
 
-const OTHER_DRAWS: &str = "with one seed head draws other tokens than base: it may draw its random numbers otherwise, as meant";
+const OTHER_DRAWS: &str = "with one seed head draws other tokens than base: if its random numbers were changed on purpose, waive this check";
 
 const REFUSES: &str =
     "which are not compared: if it has no chats, take \"ended\" out of `conditions`";
