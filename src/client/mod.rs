@@ -65,8 +65,10 @@ pub async fn run(
     driver::run(endpoint, id, waves, clock, progress).await
 }
 
-/// Most tokens of all prompts of a workload of which one request is shown.
+/// Most tokens of all prompts of a workload of which one request is shown, and bytes of all requests besides.
 const SHOWN_TOKENS: u64 = 1 << 24;
+/// Bytes of a request besides its prompt, about.
+const BESIDE_PROMPT: u64 = 1 << 10;
 
 /// Path and body of a request of a workload `answers` in one launch. `None` where it has no such request, and where it has too
 /// many tokens: all are made.
@@ -83,7 +85,13 @@ pub fn request(
     let beyond = u64::from(answers.beyond_tokens.unwrap_or(0)) * u64::from(answers.bad_requests());
     let tokens = workload.kind.requests().saturating_mul(longest);
     let tokens = tokens.saturating_add(beyond.saturating_mul(u64::from(answers.passes)));
-    if tokens > SHOWN_TOKENS {
+    // What each request carries besides its prompt.
+    let more = endpoint
+        .request
+        .iter()
+        .map(|(_, value)| value.to_string().len() as u64);
+    let more = (BESIDE_PROMPT + more.sum::<u64>()).saturating_mul(workload.kind.requests());
+    if tokens.saturating_add(more) > SHOWN_TOKENS {
         return None;
     }
     let mut waves = waves(endpoint, workload, seed).into_iter();

@@ -3,7 +3,7 @@
 use super::case::{Case, Ran};
 use super::model::Stalls;
 use verdict::record::{Metric, Sample};
-use verdict::stats;
+use verdict::{metrics, stats};
 
 impl Case<'_> {
     /// Of gaps of head's launch at `place` that are longer than `threshold`, in ms: how many lie beside another request's wait for its
@@ -13,14 +13,17 @@ impl Case<'_> {
         (self.check.metric == Metric::Icl).then_some(())?;
         let Ran { launch, .. } = self.ran.get(place)?;
         let is_own = |sample: &&Sample| sample.workload == self.workload.id;
-        stalls(
-            &launch.samples.iter().filter(is_own).collect::<Vec<_>>(),
-            threshold,
-        )
+        let own: Vec<&Sample> = launch.samples.iter().filter(is_own).collect();
+        let is_read = |sample: &Sample| metrics::is_in_part(&self.check.part, sample);
+        stalls(&own, threshold, is_read)
     }
 }
 
-fn stalls(samples: &[&Sample], threshold: f64) -> Option<Stalls> {
+fn stalls(
+    samples: &[&Sample],
+    threshold: f64,
+    is_read: impl Fn(&Sample) -> bool,
+) -> Option<Stalls> {
     // Each request's wait, and the tokens of its prompt; of those sent before, the one that ended last.
     let mut waits: Vec<(u64, u64, Option<u32>)> = samples
         .iter()
@@ -46,7 +49,9 @@ fn stalls(samples: &[&Sample], threshold: f64) -> Option<Stalls> {
     };
     let (mut long, mut other) = ((0, 0), (0, 0));
     let mut prompts = Vec::new();
-    let measured = samples.iter().filter(|sample| sample.may_enter());
+    let measured = samples
+        .iter()
+        .filter(|sample| sample.may_enter() && is_read(sample));
     for gap in measured.flat_map(|sample| sample.stamps.events_ns.windows(2)) {
         let beside = beside(gap);
         let is_long = gap[1].saturating_sub(gap[0]) as f64 / 1e6 > threshold;
@@ -85,11 +90,11 @@ mod tests {
         // The second request's prompt is computed from 15 to 60 ms.
         let short = sample(0, &[ms(5), ms(10), ms(60), ms(65)], 64);
         let long = sample(ms(15), &[ms(60), ms(65)], 500);
-        let found = stalls(&[&short, &long], 20.0).unwrap();
+        let found = stalls(&[&short, &long], 20.0, |_| true).unwrap();
         assert_eq!((found.long, found.other), ((1, 1), (0, 3)));
         assert_eq!(found.prompt_tokens, Some(500.0));
-        assert!(stalls(&[&short, &long], 50.0).is_none());
-        let alone = stalls(&[&short], 20.0).unwrap();
+        assert!(stalls(&[&short, &long], 50.0, |_| true).is_none());
+        let alone = stalls(&[&short], 20.0, |_| true).unwrap();
         assert_eq!((alone.long, alone.prompt_tokens), ((0, 1), None));
     }
 }

@@ -59,6 +59,24 @@ impl Seen {
         self.command.iter().map(word_of).collect()
     }
 
+    /// The Python that runs it, by a word that needs no quotes in a shell.
+    pub fn interpreter(&self) -> Option<&str> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        let first = self.command.first().map(String::as_str);
+        first.filter(|word| {
+            let name = word.rsplit('/').next().unwrap_or_default();
+            name.starts_with("python") && word.chars().all(plain)
+        })
+    }
+
+    /// True of a program that the tree holds.
+    pub fn is_of_tree(&self) -> bool {
+        let program = self.command.first();
+        let cargo = self.cargo_program.iter().map(|(word, _)| word);
+        let mut held = self.scripts.iter().map(|(word, _)| word).chain(cargo);
+        held.any(|word| Some(word) == program)
+    }
+
     /// The same started as it was, where nothing is built.
     pub fn as_started(&self) -> Self {
         Self {
@@ -139,6 +157,12 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     }
     if seen.chats && !seen.completes {
         set("# chat = true", "chat = true");
+    }
+    if is_known && seen.prompt_ids.is_none() {
+        set(
+            "\nprompt_ids = ",
+            "\n# The server refused token ids.\n# prompt_ids = ",
+        );
     }
     // The ids of a known engine's preset are of most vocabularies.
     if let Some(last) = seen

@@ -43,14 +43,6 @@ rule = \"regression\"
 margin = \"2 %\"
 ceiling = { quick = \"15 %\", full = \"8 %\" }
 
-[[check]]
-name = \"crowd\"
-workload = \"crowd\"
-metric = \"tpot\"
-rule = \"regression\"
-margin = \"2 %\"
-ceiling = { quick = \"15 %\", full = \"8 %\" }
-
 ";
 
 /// For the in-tree engine, which touches its cache page by page.

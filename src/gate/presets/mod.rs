@@ -183,8 +183,12 @@ impl<'a> Preset<'a> {
         Self {
             engine,
             build,
-            tells_cached: seen.tells_cached,
+            // Of a cache that keeps nothing, or of unknown pages, no limit would be right.
+            tells_cached: seen.tells_cached
+                && seen.page.is_some()
+                && (self.tells_cached || self.name == CUSTOM),
             chats: seen.chats,
+            tells_logprobs: false,
             ..self
         }
         .with_seen(seen)

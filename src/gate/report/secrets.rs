@@ -67,13 +67,16 @@ fn holds_secret(name: &str, value: &str) -> bool {
 
 /// True if an option, a variable or a header of this name holds a secret. Options that count tokens do not.
 fn names_secret(name: &str) -> bool {
-    const COUNTS: [&str; 6] = [
+    const COUNTS: [&str; 9] = [
         "max-tokens",
         "max-num-batched-tokens",
         "max-model-tokens",
         "kv-tokens",
         "max-total-tokens",
         "tokenizer",
+        "long-prefill-token",
+        "enable-prompt-tokens",
+        "pass-config",
     ];
     const SECRETS: [&str; 11] = [
         "key",
@@ -144,6 +147,8 @@ mod tests {
             "s --model=hf:Qwen/Qwen3 --url=http://127.0.0.1:8000/v1 a=b C:/x",
             "s --override {\"rope\":1,\"n\":{\"m\":2}}",
             "s --max-prefill-tokens 8192 --draft-tokens=4 --fault=wrong-token=50",
+            "vllm serve --enable-prompt-tokens-details m --long-prefill-token-threshold 2048",
+            "vllm serve m --compilation-config {\"pass_config\":{}}",
         ] {
             check(unchanged, unchanged);
         }

@@ -9,7 +9,7 @@ use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
 use crate::metrics::{LaunchMeasure, Moved, OtherAnswers, Undefined};
 use crate::plan::WorkloadKind;
-use crate::record::{Launch, Sample, VoidRule};
+use crate::record::{Launch, Sample, Statistic, VoidRule};
 use std::sync::Arc;
 
 /// A launch that counts.
@@ -19,6 +19,8 @@ pub struct Reading<'a> {
     pub measure: Result<LaunchMeasure, Undefined>,
     /// ln(median of the last third / median of the first), where both are there.
     pub drift: Option<f64>,
+    /// The same of those that a median reads once the users of a closed loop, who begin at once, are spread.
+    pub later_drift: Option<f64>,
     /// Measured requests, void ones too.
     pub sent: usize,
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
@@ -37,13 +39,14 @@ impl<'a> Reading<'a> {
     fn new(
         launch: &'a Launch,
         measure: Result<LaunchMeasure, Undefined>,
-        drift: Option<f64>,
+        (drift, later_drift): (Option<f64>, Option<f64>),
         answers: &LaunchAnswers<'_>,
     ) -> Self {
         Self {
             launch,
             measure,
             drift,
+            later_drift,
             sent: answers.sent,
             stream_end_ms: answers.stream_end_ms,
             reconnected: answers.reconnected,
@@ -111,13 +114,16 @@ impl<'a> Evidence<'a> {
         self.untrusted
             .extend(answers.untrusted.iter().map(|s| (launch, *s)));
         let mut measure = launch_view.measure;
-        let mut drift = None;
+        let mut drifts = (None, None);
         if let Ok(measure) = &mut measure {
-            let drain = match &launch_view.workload.kind {
-                WorkloadKind::Steady(steady) => steady.drain(),
-                _ => 0.0,
+            let (lead, drain) = match &launch_view.workload.kind {
+                WorkloadKind::Steady(steady) => (steady.lead(), steady.drain()),
+                _ => (0.0, 0.0),
             };
-            drift = measure.series.drift(drain);
+            let drift = measure.series.drift(drain);
+            let is_spread = lead > 0.0 && launch_view.check.statistic == Statistic::Median;
+            let later = || measure.series.drift_between(lead, drain);
+            drifts = (drift, if is_spread { later() } else { drift });
             measure.series = Arc::default();
             self.differs |= differs(&self.kept, measure);
             self.values.add(measure.value);
@@ -126,14 +132,14 @@ impl<'a> Evidence<'a> {
             self.sound.push(self.kept.len());
         }
         self.kept
-            .push(Reading::new(launch, measure, drift, answers));
+            .push(Reading::new(launch, measure, drifts, answers));
     }
 
     /// Takes in a launch whose times do not count. Unanswered requests do, except time-outs, which a slow machine may cause.
     pub fn keep_losses(&mut self, launch_view: LaunchView<'_, 'a>) {
         self.lose(&launch_view, may_be_lost_in_dropped_block);
         let (launch, answers) = (launch_view.launch, launch_view.answers);
-        let reading = Reading::new(launch, launch_view.measure, None, answers);
+        let reading = Reading::new(launch, launch_view.measure, (None, None), answers);
         self.dropped.push(reading);
     }
 

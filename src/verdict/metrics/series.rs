@@ -29,10 +29,17 @@ impl Series {
     /// ln(median of the last third / median of the first), without the `drain`: a share at the end, of which at most half
     /// are left out. `None` for fewer than three values and where it is no number.
     pub fn drift(&self, drain: f64) -> Option<f64> {
-        *self.drift.get_or_init(|| {
-            let kept = self.values.len() as f64 * (1.0 - drain.min(0.5));
-            drift(&self.values[..kept.ceil() as usize])
-        })
+        *self.drift.get_or_init(|| self.drift_between(0.0, drain))
+    }
+
+    /// The same without the first `lead` of them, two fifths at most: a median bears as many others.
+    pub fn drift_between(&self, lead: f64, drain: f64) -> Option<f64> {
+        let all = self.values.len() as f64;
+        let (first, last) = (all * lead.min(0.4), all * (1.0 - drain.min(0.5)));
+        drift(
+            self.values
+                .get(first.floor() as usize..last.ceil() as usize)?,
+        )
     }
 }
 
@@ -114,5 +121,17 @@ mod tests {
         let drift = |drain| Series::from(values.clone()).drift(drain).unwrap();
         assert!(drift(0.0) < -0.1, "{}", drift(0.0));
         assert!(drift(15.0 / 64.0).abs() < 1e-9);
+        // Those that began at once took longer.
+        let spread = [vec![500.0; 20], values].concat();
+        let series = Series::from(spread);
+        assert!(series.drift_between(0.0, 15.0 / 84.0).unwrap() < -0.3);
+        assert!(
+            series
+                .drift_between(20.0 / 84.0, 15.0 / 84.0)
+                .unwrap()
+                .abs()
+                < 1e-9
+        );
+        assert!(series.drift_between(1.0, 0.0).is_some_and(f64::is_finite));
     }
 }

@@ -291,7 +291,8 @@ class Handler(BaseHTTPRequestHandler):
         if asked.get("stream"):
             return self.send(200, f"data: {answer}\n\ndata: [DONE]\n\n", "text/event-stream")
         self.send(200, answer)
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[-1])), Handler).serve_forever()
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[-1])), Handler)
+server.serve_forever()
 "#;
 
 /// As it runs here, with its options; from the build in its own tree.
@@ -325,8 +326,9 @@ fn a_known_engine_is_started_as_it_runs() {
     let built = format!(
         "\"env\", \"PYTHONPATH={{artifact}}\", \"{python}\", \"-m\", \"vllm.entrypoints.cli.main\", "
     );
+    let pip = format!("{python} -m pip install");
     let as_is = format!("\"{python}\", \"{program}\", ");
-    for (pyproject, begin, build) in [(project, &built, "pip install"), ("", &as_is, "FILL IN")] {
+    for (pyproject, begin, build) in [(project, &built, pip.as_str()), ("", &as_is, "FILL IN")] {
         let tree = tempfile::tempdir().unwrap();
         let git = Command::new("git")
             .args(["init", "--quiet"])

@@ -4,7 +4,7 @@ use super::surroundings::plan_on;
 use super::*;
 use fixture::records::*;
 use std::time::Duration;
-use verdict::plan::Suite;
+use verdict::plan::{Arrivals, Suite};
 use verdict::record::{SuiteEnding, SuiteRun, UNKNOWN_MACHINE};
 
 pub(super) fn expect_invalid(session: &RunRecord, rule: &str, part: &str) {
@@ -304,6 +304,27 @@ fn not_steady() {
     expect_invalid(&drifting(0.0015, 0.0), "not-steady", "tpot moves by -3.0 %");
     let alike = judge(&tpot_plan(), &drifting(0.0015, 0.0015));
     assert_ne!(first(&alike).reason.rule.name(), "not-steady");
+    // The first twelve requests of four users wait for one another; then they are spread.
+    let spreading = |from: u32| {
+        interleaved(blocks(4, |_, block| {
+            let wobble = |i: u32| f64::from((i + block) % 3) * 1e-3;
+            let slow = |i: u32| if i < from { 0.3 } else { 0.0 };
+            (0..30)
+                .map(|i| timed(i, (20e6 * (1.0 + slow(i) + wobble(i))) as i64))
+                .collect()
+        }))
+    };
+    let of_users = |users: u32, session: &RunRecord| {
+        let mut plan = tpot_plan();
+        if let WorkloadKind::Steady(steady) = &mut plan.gates[0].workloads[0].kind {
+            steady.arrivals = Arrivals::Closed { concurrency: users };
+        }
+        first(&judge(&plan, session)).reason.rule.name() == "not-steady"
+    };
+    assert!(!of_users(4, &spreading(12)));
+    // One user waits for nobody; and later ones are a longer warm-up.
+    assert!(of_users(1, &spreading(12)));
+    assert!(of_users(4, &spreading(20)));
 }
 
 #[test]

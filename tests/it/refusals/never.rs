@@ -146,15 +146,6 @@ fn a_bound_in_medians_without_a_check_of_the_median() {
     }
     let median = format!("{tail}\n\n[[check]]\nname = \"b\"\nmetric = \"e2e\"\n{CEILING}");
     planned(STEADY, &median).expect(0);
-    // With so many in flight, their mean is told by the throughput.
-    let floor = "rule = \"floor\"\nlimit = \"1 tokens/s\"";
-    let rate = format!("{tail}\n\n[[check]]\nname = \"b\"\nmetric = \"throughput\"\n{floor}");
-    planned(STEADY, &rate).expect(0);
-    let open = STEADY.replace(
-        "concurrency = 1",
-        "arrivals = \"poisson\"\nrate = \"2 requests/s\"",
-    );
-    refuses(&open, &rate, &blind);
 }
 
 #[test]

@@ -116,12 +116,15 @@ fn request(plan: &Plan, session: u64, explanation: &Explanation) -> Option<Strin
 /// True if a key of this name, or one within its value, may hold a secret.
 fn may_be_secret(key: &str, value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.iter().any(|(key, value)| may_be_secret(key, value)),
+        Value::Object(fields) => fields.iter().any(|(own, value)| {
+            may_be_secret(own, value) || (!value.is_object() && may_be_secret(key, value))
+        }),
         Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
-        value => {
+        Value::String(value) => {
             let word = [format!("{key}={value}")];
             report::secrets::hidden(&word) != word
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }
 
@@ -170,4 +173,37 @@ fn named<'v>(verdict: &'v RunVerdict, id: &str) -> Result<&'v CheckVerdict, Erro
             ids.join(", ")
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_found_at_any_depth() {
+        for (key, value, expect) in [
+            ("api_key", json!("abc"), true),
+            ("a", json!({"b": [{"token": "abc"}]}), true),
+            ("auth", json!({"value": "abc"}), true),
+            ("skip_special_tokens", json!(false), false),
+            ("stop_token_ids", json!([151_645]), false),
+            (
+                "chat_template_kwargs",
+                json!({"enable_thinking": false}),
+                false,
+            ),
+        ] {
+            assert_eq!(may_be_secret(key, &value), expect, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_ascii_and_the_same_json() {
+        let value = json!({"prompt": "ä\u{9b}2J\u{202e}\u{1f600}'\n"});
+        let ascii = as_ascii(&value.to_string());
+        assert!(ascii.chars().all(|c| (' '..='~').contains(&c)), "{ascii}");
+        let read: Value = serde_json::from_str(&ascii).unwrap();
+        assert_eq!(read, value);
+    }
 }

@@ -256,15 +256,20 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
             break;
         }
     }
-    if let Some(last) = can.prompt_ids.filter(|_| can.tells_cached) {
-        can.page = page(endpoint, last).await;
+    if let Some(last) = can.prompt_ids
+        && let Some(cached) = cached(endpoint, last).await
+    {
+        can.tells_cached = true;
+        // A page that the prompt does not fill is not known.
+        let page = PAGES.saturating_sub(cached);
+        can.page = (page < PAGES && page > 0 && PAGES.is_multiple_of(page)).then_some(page);
     }
     can
 }
 
-/// Tokens of a page of the prefix cache, by what it keeps of a prompt that lacks one token to whole pages. `None` if it keeps
-/// nothing.
-async fn page(endpoint: &Endpoint, last: u32) -> Option<u32> {
+/// Tokens that the prefix cache gives of a repeated prompt that lacks one token to whole pages; `None` if usage does not tell. Some
+/// servers tell none of a short prompt.
+async fn cached(endpoint: &Endpoint, last: u32) -> Option<u32> {
     let ids = (0..PAGES - 1).map(|place| 3 + place * 7 % (last - 3));
     let prompt: Vec<u32> = ids.collect();
     let body = json!({"model": &endpoint.model, "prompt": prompt, "max_tokens": 1});
@@ -275,8 +280,7 @@ async fn page(endpoint: &Endpoint, last: u32) -> Option<u32> {
         let count = answer.pointer("/usage/prompt_tokens_details/cached_tokens");
         cached = count.and_then(Value::as_u64);
     }
-    let page = PAGES.checked_sub(u32::try_from(cached?).ok()?)?;
-    (page < PAGES && PAGES.is_multiple_of(page)).then_some(page)
+    u32::try_from(cached?).ok()
 }
 
 /// True if completions list the likeliest tokens, streamed and whole.
@@ -367,6 +371,16 @@ fn started(seen: Seen, words: &[String], (port, folder, root): (u16, &Path, &Pat
         let name = Path::new(&path).file_name()?.to_str()?.to_owned();
         Some((word, name))
     });
+    // The gate starts engines in the root: what lies in another folder is named whole.
+    let is_elsewhere = folder.canonicalize().ok() != root.canonicalize().ok();
+    let whole = |word: &String| {
+        let is_known = scripts.iter().any(|(of, _)| of == word);
+        let there = folder.join(word);
+        let is_there = is_elsewhere && !is_known && word.contains(['/', '.']) && there.exists();
+        let there = is_there.then(|| there.to_str().map(str::to_owned));
+        there.flatten().unwrap_or_else(|| word.clone())
+    };
+    let command: Vec<String> = command.iter().map(whole).collect();
     // What else the command names may be data.
     let program = scripts
         .iter()
@@ -435,32 +449,48 @@ fn command_of(port: u16) -> Option<(Vec<String>, PathBuf)> {
     (!words.is_empty()).then_some((words, folder))
 }
 
-/// `{port}` for the port: behind an option or a host, or else in the one word that is this number and no other option's.
+/// `{port}` for the port: behind an option for ports or a host of this machine, or else in the one word that is this number and no
+/// other option's.
 fn with_port(words: &[String], port: u16) -> Vec<String> {
+    const NAMES: [&str; 6] = ["port", "p", "listen", "bind", "addr", "address"];
+    const HERE: [&str; 6] = ["", "127.0.0.1", "localhost", "0.0.0.0", "[::]", "[::1]"];
     let port = port.to_string();
+    let names_port = |name: &str| {
+        let parts = name.split(|c: char| !c.is_ascii_alphanumeric());
+        let is_one = |part: &str| NAMES.contains(&part.to_ascii_lowercase().as_str());
+        parts.into_iter().any(is_one)
+    };
     let is_option = |word: &str| word.starts_with('-');
-    let is_port_option = |word: &str| word == "-p" || (is_option(word) && word.contains("port"));
-    let replaced = |is_it: &dyn Fn(usize, &str) -> bool| -> Vec<String> {
+    let before = |at: usize| at.checked_sub(1).map(|at| words[at].as_str());
+    let is_named = |at: usize, word: &str| {
+        if let Some(name) = word.strip_suffix('=') {
+            return names_port(name);
+        }
+        if let Some(host) = word.strip_suffix(':') {
+            let host = host.rsplit(['=', '/']).next().unwrap_or_default();
+            return HERE.contains(&host);
+        }
+        let option = before(at).filter(|option| is_option(option));
+        word.is_empty() && option.is_some_and(names_port)
+    };
+    let is_bare = |at: usize, word: &str| word.is_empty() && !before(at).is_some_and(is_option);
+    let replaced = |is_it: &dyn Fn(usize, &str) -> bool| -> (Vec<String>, usize) {
+        let mut places = 0;
         let words = words.iter().enumerate();
         let words = words.map(|(at, word)| match word.strip_suffix(&port) {
-            Some(before) if is_it(at, before) => format!("{before}{{port}}"),
+            Some(before) if is_it(at, before) => {
+                places += 1;
+                format!("{before}{{port}}")
+            }
             _ => word.clone(),
         });
-        words.collect()
+        (words.collect(), places)
     };
-    let before = |at: usize| at.checked_sub(1).map(|at| words[at].as_str());
-    let by_name = replaced(&|at, word| match word.strip_suffix('=') {
-        _ if word.is_empty() => before(at).is_some_and(is_port_option),
-        Some(name) => is_port_option(name),
-        None => word.ends_with(':'),
-    });
-    if by_name != words {
-        return by_name;
+    match (replaced(&is_named), replaced(&is_bare)) {
+        ((named, places), _) if places > 0 => named,
+        (_, (bare, 1)) => bare,
+        _ => words.to_vec(),
     }
-    let is_bare = |at: usize, word: &str| word.is_empty() && !before(at).is_some_and(is_option);
-    let bare = replaced(&is_bare);
-    let places = bare.iter().filter(|word| *word == "{port}").count();
-    if places == 1 { bare } else { words.to_vec() }
 }
 
 #[cfg(test)]

@@ -167,12 +167,16 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
                 command: presets::built_command(name, &it.seen.command),
                 ..it.seen.as_started()
             },
-            true if name == CUSTOM => it.seen.clone(),
+            true if name == CUSTOM || it.seen.is_of_tree() => it.seen.clone(),
             _ => it.seen.as_started(),
         };
         let (engine, build) = presets::custom(preset.engine(), &seen);
         let recipe = if is_own_tree { preset } else { own };
-        let recipe = (is_built && name != CUSTOM).then(|| recipe.build().to_owned());
+        let recipe = (is_built && name != CUSTOM).then(|| {
+            // Built by the Python that it runs by.
+            let pip = format!("{} -m pip", it.seen.interpreter().unwrap_or("python"));
+            recipe.build().replace("python -m pip", &pip)
+        });
         (engine, build.or(recipe), seen)
     });
     let started = filled.as_ref().map(|(.., seen)| seen.serve());
@@ -208,6 +212,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         Some(notes::review(
             config.contains("FILL"),
             Some(running.is_some()),
+            filled.is_some() && name != CUSTOM,
         )),
         (running.is_none() && named.is_none()).then(|| notes::example(preset)),
         running.and_then(|it| notes::other_model(it, named)),
@@ -297,7 +302,7 @@ fn on_github(args: &InitArgs, origin: Origin<'_>) -> anyhow::Result<Exit> {
         }
         None => {
             let (preset, mut gates) = gates_of(args, presets::engine_of(read))?;
-            steps.push(notes::review(preset.name == CUSTOM, None));
+            steps.push(notes::review(preset.name == CUSTOM, None, false));
             if args.model.is_none() {
                 steps.push(notes::example(preset));
             }

@@ -143,12 +143,16 @@ pub fn example(preset: Preset<'_>) -> String {
     )
 }
 
-/// The step for the gate file as a whole. `found`: whether a server was, where one was looked for.
-pub fn review(is_incomplete: bool, found: Option<bool>) -> String {
+/// The step for the gate file as a whole. `found`: whether a server was, where one was looked for; `is_started`: its command is
+/// known, and not how it is built.
+pub fn review(is_incomplete: bool, found: Option<bool>, is_started: bool) -> String {
     if !is_incomplete {
         return format!("read {CONFIG}: its comments explain each setting");
     }
     let complete = format!("complete the lines marked FILL IN in {CONFIG}");
+    if is_started {
+        return complete;
+    }
     let again = "let `gate init --port PORT` fill them in";
     match found {
         Some(true) => format!(

@@ -1,5 +1,6 @@
 //! Rule `not-steady`: values that drift within a launch, since the warm-up is too short.
 
+use super::super::evidence::Reading;
 use super::super::view::{Unsteady, View};
 use super::finding::{Finding, invalid};
 use crate::plan::WorkloadKind;
@@ -19,7 +20,12 @@ const APART_P: f64 = 0.05;
 /// of both. Only for requests of one shape: a conversation's turns are meant to differ. How much launches differ in
 /// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
-    let drifts = Drifts::of(view)?;
+    // In a comparison both arms' users begin at once.
+    let is_compared = Arm::BOTH.iter().all(|arm| view.arms().contains(arm));
+    let drifts = Drifts::of(view, |reading| match is_compared {
+        true => reading.later_drift,
+        false => reading.drift,
+    })?;
     let are_alike = drifts.are_alike();
     let arms = view.arms().iter().copied().map(Some).chain([None]);
     arms.into_iter().find_map(|arm| {
@@ -36,7 +42,7 @@ pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
 /// Head's drift, where it gets faster within a launch than base does, and by how much: as much of a difference between the
 /// arms may be a longer warm-up. A head that gets slower is a slower head.
 pub fn drifts_apart(view: &View<'_, '_>) -> Option<(Reason, f64)> {
-    let drifts = Drifts::of(view)?;
+    let drifts = Drifts::of(view, |reading| reading.drift)?;
     let (head, n) = drifts.mean(Some(Arm::Head))?;
     let (base, m) = drifts.mean(Some(Arm::Base))?;
     let apart = head - base;
@@ -57,13 +63,13 @@ struct Drifts {
 }
 
 impl Drifts {
-    fn of(view: &View<'_, '_>) -> Option<Self> {
+    fn of(view: &View<'_, '_>, drift: impl Fn(&Reading<'_>) -> Option<f64> + Copy) -> Option<Self> {
         let case = view.case;
         let timed = case.check.metric.kind() == MetricKind::Latency;
         if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
             return None;
         }
-        let of = |arm| case.of(arm).looked_at().filter_map(|r| r.drift).collect();
+        let of = |arm| case.of(arm).looked_at().filter_map(drift).collect();
         let arms: Vec<(Arm, Vec<f64>)> = view.arms().iter().map(|&arm| (arm, of(arm))).collect();
         let squares = arms.iter().filter_map(|(_, drifts)| {
             let df = (drifts.len().max(1) - 1) as f64;

@@ -69,9 +69,7 @@ pub fn read(
         return Err(checks_field.wrong("a gate needs a check"));
     }
     for (field, check) in checks_field.list()?.iter().zip(&checks) {
-        let workload = workloads.iter().find(|it| it.id == check.workload);
-        let is_loop = workload.is_some_and(|it| it.kind.is_closed_loop());
-        holds_the_median(field, check, &checks, is_loop)?;
+        holds_the_median(field, check, &checks)?;
     }
     for ((_, field), workload) in workloads_field.section()?.entries().iter().zip(&workloads) {
         is_checked(field, workload, &checks)?;
@@ -98,13 +96,11 @@ pub fn read(
     })
 }
 
-/// A bound in medians of the launch's own requests sees no slowdown of all of them: their median must be checked too. In a closed
-/// loop throughput tells as much of whole answers: the mean of their times is the number in flight over it (Little's law).
+/// A bound in medians of the launch's own requests sees no slowdown of all of them: their median must be checked too.
 fn holds_the_median(
     field: &Field<'_, '_>,
     check: &Check,
     checks: &[Check],
-    is_loop: bool,
 ) -> Result<(), Diagnostic> {
     let part = Part {
         slo: None,
@@ -113,9 +109,7 @@ fn holds_the_median(
     let is_held = |metric: Metric| {
         checks.iter().any(|other| {
             let is_of_same = other.workload == check.workload && other.part == part;
-            let is_median = other.metric == metric && other.statistic == Statistic::Median;
-            let is_mean = is_loop && metric == Metric::E2e && other.metric == Metric::Throughput;
-            is_of_same && (is_median || is_mean)
+            is_of_same && other.metric == metric && other.statistic == Statistic::Median
         })
     };
     let slo = check.part.slo.unwrap_or_default();

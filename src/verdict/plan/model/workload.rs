@@ -103,6 +103,16 @@ impl Steady {
             _ => 0.0,
         }
     }
+
+    /// Share of the requests that are sent before the users of a closed loop, who begin at once, are spread; of one user none.
+    pub fn lead(&self) -> f64 {
+        match self.arrivals {
+            Arrivals::Closed { concurrency } if concurrency > 1 => {
+                f64::from(3 * concurrency) / f64::from(self.requests.max(1))
+            }
+            _ => 0.0,
+        }
+    }
 }
 
 /// Independent requests of several shapes, drawn by weight: a soak.
@@ -309,15 +319,6 @@ impl Answers {
 }
 
 impl WorkloadKind {
-    /// A number of requests of one shape in flight, one sent as one ends.
-    pub fn is_closed_loop(&self) -> bool {
-        let arrivals = match self {
-            Self::Steady(steady) => Some(&steady.arrivals),
-            _ => None,
-        };
-        matches!(arrivals, Some(Arrivals::Closed { .. }))
-    }
-
     /// Log-probabilities that its answers are asked for. (Goldens have their own rules.)
     pub fn logprobs(&self) -> Logprobs {
         match self {
