@@ -136,11 +136,7 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
         limit: MAX_ANSWER,
         leaves: None,
     };
-    let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
-        .exchange(&ask)
-        .await;
-    accept(&exchange)?;
-    Ok(String::from_utf8_lossy(&exchange.body).into_owned())
+    answer(endpoint, &ask).await
 }
 
 /// The answer to a JSON body that is sent to `path`.
@@ -148,15 +144,23 @@ pub async fn scrape(endpoint: &Endpoint, path: &str) -> Result<String, ProbeErro
 /// # Errors
 /// No answer, or a status other than 200.
 pub async fn post(endpoint: &Endpoint, path: &str, body: &Value) -> Result<String, ProbeError> {
-    let ask = Ask {
-        limit: MAX_ANSWER,
-        ..Ask::post(path, body.to_string().into())
-    };
+    answer(endpoint, &asked(path, body.to_string())).await
+}
+
+async fn answer(endpoint: &Endpoint, ask: &Ask) -> Result<String, ProbeError> {
     let exchange = Client::new(endpoint, &SessionClock::start(), &Arc::default())
-        .exchange(&ask)
+        .exchange(ask)
         .await;
     accept(&exchange)?;
     Ok(String::from_utf8_lossy(&exchange.body).into_owned())
+}
+
+/// A body of JSON whose answer is short.
+fn asked(path: &str, body: impl Into<Bytes>) -> Ask {
+    Ask {
+        limit: MAX_ANSWER,
+        ..Ask::post(path, body.into())
+    }
 }
 
 /// True if one connection carries all of these requests, each so long after the last: an engine may close it after an answer
@@ -173,11 +177,7 @@ pub async fn keeps_connections(
         if number > 0 {
             sleep(pause).await;
         }
-        let ask = Ask {
-            limit: MAX_ANSWER,
-            ..Ask::post(path, body.to_string().into())
-        };
-        let exchange = client.exchange(&ask).await;
+        let exchange = client.exchange(&asked(path, body.to_string())).await;
         let is_kept = number == 0 || exchange.connect_ns.is_none();
         if accept(&exchange).is_err() || !is_kept {
             return false;
@@ -198,10 +198,7 @@ fn completion(endpoint: &Endpoint) -> Ask {
         logprobs: None,
         echo: false,
     };
-    Ask {
-        limit: MAX_ANSWER,
-        ..Ask::post(COMPLETIONS, body(endpoint, &request))
-    }
+    asked(COMPLETIONS, body(endpoint, &request))
 }
 
 fn chat(endpoint: &Endpoint) -> Ask {
@@ -216,10 +213,7 @@ fn chat(endpoint: &Endpoint) -> Ask {
         mode: Mode::WHOLE,
         logprobs: None,
     };
-    Ask {
-        limit: MAX_ANSWER,
-        ..Ask::post(CHAT, body(endpoint, &request))
-    }
+    asked(CHAT, body(endpoint, &request))
 }
 
 fn accept(exchange: &Exchange) -> Result<(), ProbeError> {

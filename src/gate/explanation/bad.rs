@@ -65,10 +65,9 @@ impl Case<'_> {
         let (low, high) = stats::prediction(0.0, &logs)
             .ok()?
             .interval(1.0 - 2.0 * BEYOND);
-        let rule = "one launch of base in a hundred would exceed";
-        let bound = match self.check.metric.direction() {
-            Direction::LowerIsBetter => -low,
-            Direction::HigherIsBetter => -high,
+        let (bound, rule) = match self.check.metric.direction() {
+            Direction::LowerIsBetter => (-low, "one launch of base in a hundred would exceed"),
+            Direction::HigherIsBetter => (-high, "one launch of base in a hundred would be below"),
         };
         Some((bound.exp(), rule))
     }

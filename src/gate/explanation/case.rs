@@ -273,7 +273,10 @@ impl<'a> Case<'a> {
                 sent: Some((head.block, *index)),
             })
         };
-        measure.quoted.iter().filter_map(row).collect()
+        let mut rows: Vec<AnswerRow> = measure.quoted.iter().filter_map(row).collect();
+        // Of others head's answer alone is the odd one.
+        rows.sort_by_key(|row| row.expected.as_ref() == Some(&row.said));
+        rows
     }
 
     /// Wrong answers of head's first launch, those that base gets right first.

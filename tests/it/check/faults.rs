@@ -84,7 +84,11 @@ fn explains_an_answer(project: &Project) {
     let said = server.ok(route, body).json();
     assert_eq!(said["choices"][0]["text"], answer["expected"]);
     let shown = project.run(&["explain", "result"]).expect(0);
-    for part in ["these answers, and base's", "  base   \"", "  head   \""] {
+    for part in [
+        "these answers, base's",
+        "  base        \"",
+        "  head        \"",
+    ] {
         assert!(shown.stdout.contains(part), "{}", shown.stdout);
     }
     let is_whole = |line: &str| line == request;

@@ -29,25 +29,8 @@ const ENGINES: [Able; 4] = [
     },
 ];
 
-/// Prompts under all conditions, a matrix, and load that arrives when it likes.
-fn gates(able: Able) -> String {
-    let scored = match able.logprobs {
-        true => "top_k = 2\nnear_tie = \"0.01 nats\"",
-        false => "",
-    };
-    format!(
-        r#"
-kind = "answers"
-prompts = 6
-prompt_tokens = 64
-output_tokens = 16
-batch = 3
-beside_tokens = 128
-passes = 1
-conditions = ["sampled", "stopped", "left", "ended", "refused"]
-launches = 1
-{scored}
-[workload.cells]
+/// The matrix and the load, with their checks.
+const OTHERS: &str = r#"[workload.cells]
 kind = "matrix"
 batches = [1, 2]
 caches = ["cold", "warm", "hot"]
@@ -63,16 +46,10 @@ requests = 40
 warmup = 0
 concurrency = 4
 shapes = [
-    {{ prompt_tokens = 32, output_tokens = 16 }},
-    {{ prompt_tokens = 64, output_tokens = 16, streamed = false }},
+    { prompt_tokens = 32, output_tokens = 16 },
+    { prompt_tokens = 64, output_tokens = 16, streamed = false },
 ]
 launches = 1
-[[check]]
-name = "same"
-workload = "work"
-metric = "answer_mismatches"
-rule = "ceiling"
-limit = "0 cases"
 [[check]]
 name = "cells"
 workload = "cells"
@@ -95,7 +72,7 @@ limit = "0 cases"
 name = "goodput"
 workload = "load"
 metric = "goodput"
-slo = {{ e2e = "30 s" }}
+slo = { e2e = "30 s" }
 rule = "floor"
 limit = "95 %"
 [[check]]
@@ -104,11 +81,53 @@ workload = "load"
 metric = "answer_mismatches"
 rule = "ceiling"
 limit = "0 cases"
-"#
+"#;
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// Prompts under all conditions.
+    Prompts,
+    /// A matrix too, and load that arrives when it likes.
+    All,
+}
+
+fn gates(able: Able, extent: Extent) -> String {
+    let scored = match able.logprobs {
+        true => "top_k = 2\nnear_tie = \"0.01 nats\"",
+        false => "",
+    };
+    let others = match extent {
+        Extent::Prompts => String::new(),
+        Extent::All => OTHERS.replace("SCORED", scored),
+    };
+    format!(
+        r#"
+kind = "answers"
+prompts = 6
+prompt_tokens = 64
+output_tokens = 16
+batch = 3
+beside_tokens = 128
+passes = 1
+conditions = ["sampled", "stopped", "left", "ended", "refused"]
+launches = 1
+{scored}
+[[check]]
+name = "same"
+workload = "work"
+metric = "answer_mismatches"
+rule = "ceiling"
+limit = "0 cases"
+{others}"#
     )
 }
 
-fn story(able: Able, base: &[&str], head: &[&str], seed: u32) -> Told {
+fn story(able: Able, base: &[&str], head: &[&str]) -> Told {
+    measured(able, Extent::Prompts, (base, head), 1)
+}
+
+fn measured(able: Able, extent: Extent, (base, head): (&[&str], &[&str]), seed: u32) -> Told {
     let engine = match able.forces_length {
         true => "",
         false => "forces_length = false",
@@ -122,7 +141,7 @@ fn story(able: Able, base: &[&str], head: &[&str], seed: u32) -> Told {
         base,
         head,
         engine,
-        gate: &gates(able),
+        gate: &gates(able, extent),
         seed,
         ..Story::default()
     }
@@ -132,8 +151,12 @@ fn story(able: Able, base: &[&str], head: &[&str], seed: u32) -> Told {
 /// Each of these is red with these words in its reason, on every engine.
 #[track_caller]
 fn fails(head: &[&str], checks: &[(&str, &[&str])]) {
+    let extent = match checks.iter().all(|(name, _)| *name == "same") {
+        true => Extent::Prompts,
+        false => Extent::All,
+    };
     for able in ENGINES {
-        let told = story(able, &[], head, 1);
+        let told = measured(able, extent, (&[], head), 1);
         for (name, parts) in checks {
             let rule = if *name == "goodput" {
                 "floor"
@@ -215,7 +238,7 @@ fn a_chat_that_loses_its_beginning_fails_on_every_engine() {
 #[test]
 fn a_streamed_chat_with_a_broken_character_is_no_pass() {
     for able in ENGINES {
-        let told = story(able, &[], &["cuts=1"], 1);
+        let told = story(able, &[], &["cuts=1"]);
         told.says("same", "fail", "ceiling", &["a question, streamed"]);
     }
 }
@@ -223,7 +246,7 @@ fn a_streamed_chat_with_a_broken_character_is_no_pass() {
 #[test]
 fn draws_that_are_others_than_bases_are_no_pass() {
     for able in ENGINES {
-        let told = |head| story(able, &[], head, 1);
+        let told = |head| story(able, &[], head);
         let (open, rule) = ("inconclusive", "answers-differ");
         let greedy = &["is what it says at temperature 0"];
         told(&["draws=1"]).says("same", "fail", "ceiling", greedy);
@@ -232,7 +255,7 @@ fn draws_that_are_others_than_bases_are_no_pass() {
         told(&["draws=3"]).says("same", open, rule, &["in base, with one seed"]);
         told(&["draws=4"]).says("same", open, rule, &["prompt chat 8", greedy[0]]);
         // Main ignores the seed.
-        let told = story(able, &["draws=2"], &["draws=2"], 1);
+        let told = story(able, &["draws=2"], &["draws=2"]);
         told.says("same", "pass", "ceiling", &[]);
     }
 }
@@ -247,19 +270,19 @@ fn a_bad_request_that_is_not_refused_fails_on_every_engine() {
         )],
     );
     // A thread of head's dies at one: its client gets nothing.
-    let told = story(ENGINES[0], &[], &["refuses=1"], 1);
+    let told = story(ENGINES[0], &[], &["refuses=1"]);
     let parts = &["a dropped connection instead of status 400 in base"];
     told.says("same", "fail", "ceiling", parts);
     // Other words for the same.
-    story(ENGINES[0], &[], &["refuses=422"], 1).ends_with(0);
-    let told = story(ENGINES[0], &[], &["refuses=0"], 1);
+    story(ENGINES[0], &[], &["refuses=422"]).ends_with(0);
+    let told = story(ENGINES[0], &[], &["refuses=0"]);
     let parts = &["crashed", "(a bad request: "];
     told.says("same", "fail", "reliability", parts);
 }
 
 #[test]
 fn log_probabilities_that_moved_are_no_pass() {
-    let told = story(ENGINES[0], &[], &["moved=0.02"], 1);
+    let told = story(ENGINES[0], &[], &["moved=0.02"]);
     told.says(
         "same",
         "inconclusive",
@@ -281,24 +304,25 @@ fn says_if_sure(told: &Told, able: Able, part: &str) {
 #[test]
 fn what_the_sampler_makes_of_one_token_is_the_greedy_answer() {
     for able in ENGINES {
-        let told = story(able, &[], &["samples=1"], 1);
+        let told = story(able, &[], &["samples=1"]);
         says_if_sure(&told, able, "in a batch, sampled");
         // An engine that does not know `top_p` tells nothing.
         let free = &["samples=2"];
-        story(able, free, free, 1).says("same", "pass", "ceiling", &[]);
+        let told = measured(able, Extent::All, (free, free), 1);
+        told.says("same", "pass", "ceiling", &[]);
     }
 }
 
 #[test]
 fn a_client_that_leaves_spoils_nothing() {
     for able in ENGINES {
-        let told = story(able, &[], &["stale=1"], 1);
+        let told = story(able, &[], &["stale=1"]);
         says_if_sure(&told, able, "prompt left-");
     }
     let told = Story {
         knobs: &["ttft=1", "tpot=0.5"],
         head: &["slots=3"],
-        gate: &gates(ENGINES[0]),
+        gate: &gates(ENGINES[0], Extent::All),
         ..Story::default()
     }
     .check();
@@ -315,14 +339,14 @@ fn a_client_that_leaves_spoils_nothing() {
 #[test]
 fn wrong_answers_fail_although_main_gives_them_too() {
     for fault in ["blank=1", "swap=1"] {
-        let told = story(ENGINES[1], &[fault], &[fault], 1);
+        let told = story(ENGINES[1], &[fault], &[fault]);
         told.says("same", "fail", "ceiling", &["in a batch"]);
         told.ends_with(1);
     }
     // Prompts that end alike get one answer.
     let stranger = &["stranger=1"];
     for engine in [ENGINES[0], ENGINES[1]] {
-        let told = story(engine, stranger, stranger, 1);
+        let told = story(engine, stranger, stranger);
         told.says(
             "same",
             "fail",
@@ -335,7 +359,7 @@ fn wrong_answers_fail_although_main_gives_them_too() {
 /// An engine that is undecided at one place of some answers decides otherwise in a batch.
 #[test]
 fn a_near_tie_is_told_from_a_mixed_up_cache_by_log_probabilities() {
-    let same = |head: &[&str]| story(ENGINES[0], &["tie=1"], head, 1);
+    let same = |head: &[&str]| story(ENGINES[0], &["tie=1"], head);
     same(&["tie=1"]).says("same", "pass", "ceiling", &[]);
     let told = same(&["tie=1", "stranger=1"]);
     told.says(
@@ -345,7 +369,7 @@ fn a_near_tie_is_told_from_a_mixed_up_cache_by_log_probabilities() {
         &["cached", "that is what prompt"],
     );
     // Without them, an engine of which main never differs from itself is not believed.
-    let told = story(ENGINES[1], &[], &["tie=1"], 1);
+    let told = story(ENGINES[1], &[], &["tie=1"]);
     told.says(
         "same",
         "inconclusive",
@@ -359,7 +383,7 @@ fn a_near_tie_is_told_from_a_mixed_up_cache_by_log_probabilities() {
 fn sound_engines_pass_in_20_of_20_sessions() {
     for seed in 1..=if fixture::is_nightly() { 20 } else { 8 } {
         let able = ENGINES[seed as usize % ENGINES.len()];
-        let told = story(able, &[], &[], seed);
+        let told = measured(able, Extent::All, (&[], &[]), seed);
         told.ends_with(0);
     }
 }

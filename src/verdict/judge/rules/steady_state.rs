@@ -20,13 +20,17 @@ const APART_P: f64 = 0.05;
 /// of both. Only for requests of one shape: a conversation's turns are meant to differ. How much launches differ in
 /// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
-    // In a comparison both arms' users begin at once.
-    let is_compared = Arm::BOTH.iter().all(|arm| view.arms().contains(arm));
-    let drifts = Drifts::of(view, |reading| match is_compared {
-        true => reading.later_drift,
-        false => reading.drift,
-    })?;
-    let are_alike = drifts.are_alike();
+    let drifts = Drifts::of(view, |reading| reading.drift)?;
+    // In a comparison both arms' users begin at once; if that takes one arm longer, the medians are not of the same.
+    let drifts = match drifts.apart() {
+        Some((apart, p)) if apart.abs() <= STEADY_DRIFT || p >= APART_P => {
+            Drifts::of(view, |reading| reading.later_drift)?
+        }
+        _ => drifts,
+    };
+    let are_alike = drifts
+        .apart()
+        .is_some_and(|(apart, _)| apart.abs() <= STEADY_DRIFT);
     let arms = view.arms().iter().copied().map(Some).chain([None]);
     arms.into_iter().find_map(|arm| {
         let (drift, n) = drifts.mean(arm)?;
@@ -43,10 +47,9 @@ pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
 /// arms may be a longer warm-up. A head that gets slower is a slower head.
 pub fn drifts_apart(view: &View<'_, '_>) -> Option<(Reason, f64)> {
     let drifts = Drifts::of(view, |reading| reading.drift)?;
-    let (head, n) = drifts.mean(Some(Arm::Head))?;
-    let (base, m) = drifts.mean(Some(Arm::Base))?;
-    let apart = head - base;
-    let is_so = apart < -STEADY_DRIFT && drifts.p(apart, 1.0 / n + 1.0 / m) < APART_P;
+    let (head, _) = drifts.mean(Some(Arm::Head))?;
+    let (apart, p) = drifts.apart()?;
+    let is_so = apart < -STEADY_DRIFT && p < APART_P;
     let facts = Facts::Drift {
         arm: Some(Arm::Head),
         drift: head,
@@ -93,11 +96,12 @@ impl Drifts {
         Some((stats::mean(&all)?, all.len() as f64))
     }
 
-    /// True if both arms are there, and drift by no more than [`STEADY_DRIFT`] apart.
-    fn are_alike(&self) -> bool {
-        let [base, head] = Arm::BOTH.map(|arm| self.mean(Some(arm)));
-        let apart = base.zip(head).map(|((base, _), (head, _))| head - base);
-        apart.is_some_and(|apart| apart.abs() <= STEADY_DRIFT)
+    /// Head's mean less base's, and the two-sided p that it is none; `None` where one arm is not read.
+    fn apart(&self) -> Option<(f64, f64)> {
+        let (base, m) = self.mean(Some(Arm::Base))?;
+        let (head, n) = self.mean(Some(Arm::Head))?;
+        let apart = head - base;
+        Some((apart, self.p(apart, 1.0 / n + 1.0 / m)))
     }
 
     /// Two-sided p that a mean is not zero whose variance is so many times a launch's. 1 where nothing tells how much

@@ -352,7 +352,7 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
         return None;
     }
     if e.answers.iter().all(|row| row.sent.is_some()) {
-        let heading = "these answers, and base's".to_owned();
+        let heading = "these answers, base's, and what head gave the same prompt alone".to_owned();
         let lines = e.answers.iter().flat_map(compared).collect();
         return Some((heading, Section::Lines(lines)));
     }
@@ -373,9 +373,9 @@ fn answers(e: &Explanation) -> Option<(String, Section)> {
 /// An answer beside base's and that to the same prompt alone.
 fn compared(row: &AnswerRow) -> Vec<String> {
     let texts = [
-        ("base ", row.expected.as_ref()),
-        ("head ", Some(&row.said)),
-        ("alone", row.alone.as_ref()),
+        ("base      ", row.expected.as_ref()),
+        ("head      ", Some(&row.said)),
+        ("head alone", row.alone.as_ref()),
     ];
     let texts = texts
         .into_iter()

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
+use crate::plural::count;
 use crate::record::{Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,9 +126,6 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if head.never_ends {
         measure.remarks.push(NEVER_ENDS.to_owned());
     }
-    if draws_others {
-        measure.remarks.push(OTHER_DRAWS.to_owned());
-    }
     if ignores_seed {
         measure.remarks.push(IGNORES_SEED.to_owned());
     }
@@ -143,6 +141,19 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         ));
     }
     let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
+    let is_drawn = |told: &&Told| told.situation.starts_with(Condition::Drawn.name());
+    if draws_others && all.iter().all(is_drawn) {
+        measure.remarks.push(OTHER_DRAWS.to_owned());
+    }
+    let own_of_base: Vec<&Difference<'_>> = base.from_alone.iter().collect();
+    let own_of_base = prompts(&own_of_base);
+    if own_of_base > 0 {
+        measure.remarks.push(format!(
+            "base itself answers {} otherwise than alone, so that as much of head is no fault of the change: one build may not \
+             be deterministic",
+            count(own_of_base as usize, "prompt")
+        ));
+    }
     let quoted = &all[..all.len().min(QUOTED)];
     measure.quoted = quoted.iter().map(|told| told.index).collect();
     let quoted = quoted.iter().map(|told| told.text.clone());
