@@ -14,7 +14,6 @@ use super::{
 };
 use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::plural::count;
 use crate::record::{Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,9 +148,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let own_of_base = prompts(&own_of_base);
     if own_of_base > 0 {
         measure.remarks.push(format!(
-            "base itself answers {} otherwise than alone, so that as much of head is no fault of the change: one build may not \
-             be deterministic",
-            count(own_of_base as usize, "prompt")
+            "base itself answers {own_of_base} of its prompts otherwise than alone: it is not deterministic, and head's differences \
+             are held against these"
         ));
     }
     let quoted = &all[..all.len().min(QUOTED)];
