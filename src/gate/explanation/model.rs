@@ -110,7 +110,7 @@ pub struct RequestSpread {
 /// Gaps between two tokens of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stalls {
-    /// Of those beyond the threshold: beside another request's wait for its first token, and all.
+    /// Gaps beyond the threshold: those that overlap another request's wait for its first token, and all.
     pub long: (usize, usize),
     /// The same of the others.
     pub other: (usize, usize),
@@ -130,7 +130,7 @@ pub struct AnswerRow {
     pub said: String,
     /// The right answer; where none is known, base's, if it gave one.
     pub expected: Option<String>,
-    /// What head gave the same prompt alone, if that is another text.
+    /// Head's answer to the same prompt alone, if its text differs.
     pub alone: Option<String>,
     /// The launch's block and the request's number, where answers are compared.
     #[serde(skip)]

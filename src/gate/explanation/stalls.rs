@@ -1,4 +1,4 @@
-//! What else a launch was doing while its long gaps between two tokens lasted.
+//! Whether long gaps between two tokens coincide with prompts that are being computed.
 
 use super::case::{Case, Ran};
 use super::model::Stalls;
@@ -6,8 +6,8 @@ use verdict::record::{Metric, Sample};
 use verdict::{metrics, stats};
 
 impl Case<'_> {
-    /// Of gaps of head's launch at `place` that are longer than `threshold`, in ms: how many lie beside another request's wait for its
-    /// first token. `None` of another metric, and where no gap is so long.
+    /// Counts the gaps of head's launch at `place` that exceed `threshold` (ms), and those of them that overlap another request's
+    /// wait for its first token. `None` for another metric, and if no gap is so long.
     pub fn stalls(&self, place: usize, threshold: f64) -> Option<Stalls> {
         // Between events: of several tokens in one, `itl` has no gap of its own.
         (self.check.metric == Metric::Icl).then_some(())?;

@@ -387,7 +387,7 @@ fn saved(verdict: &RunVerdict) -> Option<String> {
     })
 }
 
-/// Whether a check has this verdict.
+/// True if any check has this verdict.
 fn has(run: &RunVerdict, verdict: Verdict) -> bool {
     let mut checks = run.gates.iter().flat_map(|gate| &gate.checks);
     checks.any(|check| check.verdict == verdict)

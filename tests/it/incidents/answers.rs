@@ -83,7 +83,7 @@ rule = "ceiling"
 limit = "0 cases"
 "#;
 
-/// What is measured.
+/// The workloads of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Prompts under all conditions.

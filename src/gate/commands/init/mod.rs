@@ -1,5 +1,6 @@
 //! `gate init`: writes gates for an engine, as a start to be edited.
 
+mod command;
 mod found;
 mod notes;
 mod written;

@@ -212,7 +212,7 @@ pub fn to_do(steps: impl IntoIterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
-/// How to add the gate `e2e`. `given`: the value of `--model`; `served`: the name of a running server's model.
+/// Says how to add the gate `e2e`. `given` is the value of `--model`, `served` the model's name in a running server.
 pub fn goldens(given: Option<&str>, served: Option<&str>, preset: Preset<'_>) -> String {
     // A name without a folder may be an alias.
     let is_alias = |name: &str| !name.contains('/');

@@ -21,9 +21,9 @@ const APART_P: f64 = 0.05;
 /// it is taken from all arms together.
 pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
     let drifts = Drifts::of(view, |reading| reading.drift)?;
-    // In a comparison both arms' users begin at once; if that takes one arm longer, the medians are not of the same.
+    // In a comparison both arms' users begin at once; arms that drift otherwise may not be of the same.
     let drifts = match drifts.apart() {
-        Some((apart, p)) if apart.abs() <= STEADY_DRIFT || p >= APART_P => {
+        Some((apart, _)) if apart.abs() <= STEADY_DRIFT => {
             Drifts::of(view, |reading| reading.later_drift)?
         }
         _ => drifts,

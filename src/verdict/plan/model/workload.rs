@@ -108,7 +108,7 @@ impl Steady {
     pub fn lead(&self) -> f64 {
         match self.arrivals {
             Arrivals::Closed { concurrency } if concurrency > 1 => {
-                f64::from(3 * concurrency) / f64::from(self.requests.max(1))
+                3.0 * f64::from(concurrency) / f64::from(self.requests.max(1))
             }
             _ => 0.0,
         }
