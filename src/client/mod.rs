@@ -67,7 +67,7 @@ pub async fn run(
 
 /// Most tokens of all prompts of a workload of which one request is shown, and bytes of all requests besides.
 const SHOWN_TOKENS: u64 = 1 << 24;
-/// Bytes of a request besides its prompt, about.
+/// Bytes of a request besides its prompt and what the project's file puts into it, about.
 const BESIDE_PROMPT: u64 = 1 << 10;
 
 /// Path and body of a request of a workload `answers` in one launch. `None` where it has no such request, and where it has too
@@ -86,11 +86,10 @@ pub fn request(
     let tokens = workload.kind.requests().saturating_mul(longest);
     let tokens = tokens.saturating_add(beyond.saturating_mul(u64::from(answers.passes)));
     // What each request carries besides its prompt.
-    let more = endpoint
-        .request
-        .iter()
-        .map(|(_, value)| value.to_string().len() as u64);
-    let more = (BESIDE_PROMPT + more.sum::<u64>()).saturating_mul(workload.kind.requests());
+    let fields = endpoint.request.iter();
+    let fields = fields.map(|(key, value)| key.len() + value.to_string().len());
+    let more = endpoint.model.len() + fields.sum::<usize>();
+    let more = (BESIDE_PROMPT + more as u64).saturating_mul(workload.kind.requests());
     if tokens.saturating_add(more) > SHOWN_TOKENS {
         return None;
     }

@@ -14,6 +14,7 @@
 //!   temperature 1 with one seed;
 //! - stopped: the known prompts once more, each up to the first of some strings;
 //! - ended: questions over the chat route, whole and then streamed, which the model ends by itself, and as plain text;
+//! - penalised: the questions' texts with penalties for tokens that are there already, each beside the same without;
 //! - refused: between the known prompts of a batch, requests that an engine should refuse;
 //! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts most while
 //!   the prompt is computed, and they are then answered alone, from what the cache kept of them.
@@ -29,7 +30,7 @@ use crate::socket::connection::Ask;
 use crate::{Endpoint, PromptSeed};
 use std::time::Duration;
 use verdict::plan::Answers;
-use verdict::record::{Condition, LEFT_CASE, Phase, Setting};
+use verdict::record::{Condition, LEFT_CASE, Phase, Setting, WITH_PENALTIES};
 
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
@@ -51,6 +52,9 @@ pub fn waves(endpoint: &Endpoint, id: &str, answers: &Answers, seed: PromptSeed)
     let mut waves = Vec::new();
     if writer.has(Condition::Ended) {
         waves.push(writer.questions());
+    }
+    if writer.has(Condition::Penalised) {
+        waves.push(writer.penalised());
     }
     for pass in 0..answers.passes {
         let first = 3 * pass * answers.prompts;
@@ -248,6 +252,32 @@ impl Writer<'_> {
         Wave::new(requests, Pace::Slots(1))
     }
 
+    /// The text of each question without penalties, and then with them.
+    fn penalised(&mut self) -> Wave {
+        const TOKENS: u32 = 32;
+        let mut requests = Vec::new();
+        for (number, question) in QUESTIONS.iter().enumerate() {
+            let streamed = number.is_multiple_of(2);
+            for is_penalised in [false, true] {
+                let with = if is_penalised { WITH_PENALTIES } else { "" };
+                let case = format!("text {number} again{with}");
+                let (label, output) = self.ended(Condition::Penalised, &case, TOKENS, streamed);
+                let output = Output {
+                    condition: output.condition.filter(|_| is_penalised),
+                    // Some engines list them with the penalties, some without.
+                    logprobs: None,
+                    ..output
+                };
+                let said = SentPrompt::Text {
+                    text: question.text.to_owned(),
+                    unfit: None,
+                };
+                requests.push(prompted(self.endpoint, said, label, output));
+            }
+        }
+        Wave::new(requests, Pace::Slots(self.answers.batch))
+    }
+
     /// Labels a request whose answer ends by itself.
     fn ended(
         &mut self,
@@ -362,6 +392,7 @@ mod tests {
             Condition::Stopped,
             Condition::Left,
             Condition::Ended,
+            Condition::Penalised,
             Condition::Refused,
         ];
         for number in 0..=all.len() {

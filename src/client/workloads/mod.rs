@@ -211,6 +211,7 @@ fn mode(endpoint: &Endpoint, output: Output) -> Mode {
         Some(Condition::Sampled) => mode.sampled(),
         Some(Condition::Drawn) => mode.drawn(),
         Some(Condition::Stopped) => mode.stopped(),
+        Some(Condition::Penalised) => mode.penalised(),
         _ => mode,
     }
 }
@@ -231,12 +232,13 @@ fn length_of(endpoint: &Endpoint, output: Output) -> (Length, Expect) {
         Length::at_most(tokens)
     };
     let is_drawn = output.condition == Some(Condition::Drawn);
+    let may_lack = [Condition::Ended, Condition::Penalised].map(Some);
     let expect = Expect {
         forced,
         most,
         // What is drawn may begin with an end too.
         stopped: output.is_free || is_drawn,
-        may_refuse: output.is_free && (is_drawn || output.condition == Some(Condition::Ended)),
+        may_refuse: output.is_free && (is_drawn || may_lack.contains(&output.condition)),
         // How much arrives before the client leaves is random.
         keep_text: output.leaves.is_none(),
         ..Expect::default()

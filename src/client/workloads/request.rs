@@ -138,6 +138,10 @@ pub struct Mode {
     seed: Option<u32>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     stop: &'static [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frequency_penalty: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    presence_penalty: Option<f32>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -166,6 +170,8 @@ impl Mode {
         top_p: None,
         seed: None,
         stop: &[],
+        frequency_penalty: None,
+        presence_penalty: None,
         stream: false,
         stream_options: None,
         return_token_ids: false,
@@ -197,6 +203,15 @@ impl Mode {
         Self {
             temperature: 1.0,
             seed: Some(SEED),
+            ..self
+        }
+    }
+
+    /// The same with penalties for tokens that are there already.
+    pub fn penalised(self) -> Self {
+        Self {
+            frequency_penalty: Some(1.0),
+            presence_penalty: Some(0.5),
             ..self
         }
     }

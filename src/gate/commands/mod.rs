@@ -104,7 +104,7 @@ Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure
     Check(check::CheckArgs),
     /// Print a result in any format, judged again from its run.json
     #[command(after_help = "Examples:
-  gate report .gate/runs/20261127-040547-quick-28532
+  gate report
   gate report DIR --format html > report.html
   gate report DIR --format csv > launches.csv")]
     Report(report::ReportArgs),

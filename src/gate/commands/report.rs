@@ -1,23 +1,32 @@
-//! `gate report DIR`: the verdict again, from the record alone.
+//! `gate report [DIR]`: the verdict again, from the record alone.
 
-use crate::cli::Exit;
 use crate::cli::format::VerdictArgs;
 use crate::cli::verdict::print;
+use crate::cli::{Exit, output};
+use crate::session::results::newest;
 use crate::session::{self, Error};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Result directory with a run.json; its verdict and reports are rewritten
+    /// Result directory with a run.json; its verdict and reports are rewritten [default: the newest under .gate/runs]
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     #[command(flatten)]
     shown: VerdictArgs,
 }
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let (record, verdict) = session::judge_directory(&args.directory).map_err(Error::from)?;
-    print(&record, &verdict, args.shown, Some(&args.directory))?;
+    let directory = match &args.directory {
+        Some(directory) => directory.clone(),
+        None => {
+            let newest = newest(Path::new("."))?;
+            output::note(&format!("reporting {}", newest.display()));
+            newest
+        }
+    };
+    let (record, verdict) = session::judge_directory(&directory).map_err(Error::from)?;
+    print(&record, &verdict, args.shown, Some(&directory))?;
     Ok(Exit::of(&verdict))
 }

@@ -161,6 +161,7 @@ fn launch(arm: Arm, block: u32, import: &Imported) -> Launch {
         telemetry: Some(lacking(import)),
         rest: None,
         beside: None,
+        killed: false,
         suites: Vec::new(),
     }
 }

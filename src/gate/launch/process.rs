@@ -178,11 +178,11 @@ impl Process {
         log::tail(&self.log)
     }
 
-    /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone.
+    /// Asks the child to end, kills what remains of its tree, and waits until all of it is gone. True if it ended by itself.
     ///
     /// # Errors
     /// Some of it starts itself anew faster than it can be killed: a measurement after this one would be disturbed.
-    pub async fn stop(mut self) -> Result<(), ProcessError> {
+    pub async fn stop(mut self) -> Result<bool, ProcessError> {
         let tree = tree::below(self.pid, &[]);
         self.signal(Signal::SIGTERM);
         // In a sandbox the engine is below the child, and may lead a group of its own.
@@ -192,8 +192,9 @@ impl Process {
                 let _ = killpg(pid, Signal::SIGTERM);
             }
         }
-        let _ = timeout(GRACE, self.child.wait()).await;
-        self.kill(&tree)
+        let has_ended = timeout(GRACE, self.child.wait()).await.is_ok();
+        self.kill(&tree)?;
+        Ok(has_ended)
     }
 
     /// To the group that the child was started in, and to its own if it has made one.

@@ -56,9 +56,26 @@ pub trait Host {
 
     /// Stops the engine that was started last, of those that run, and says how it ended. `silent`: why it is taken to
     /// answer no more, if it is.
-    fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Exit, Self::Error>>;
+    fn stop(&mut self, silent: Option<String>) -> impl Future<Output = Result<Ended, Self::Error>>;
 
     type Error;
+}
+
+/// How an engine ended that was stopped.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    pub exit: Exit,
+    /// SIGTERM did not end it.
+    pub killed: bool,
+}
+
+impl Ended {
+    pub fn by_itself(exit: Exit) -> Self {
+        Self {
+            exit,
+            killed: false,
+        }
+    }
 }
 
 /// A ready engine.

@@ -187,7 +187,8 @@ impl<E> Launching<'_, E> {
             let suites: Vec<Workload> = due.filter(is_suite).collect();
             self.suites(&mut launch, &started, host, &suites).await?;
         }
-        launch.exit = host.stop(hung).await?;
+        let ended = host.stop(hung).await?;
+        (launch.exit, launch.killed) = (ended.exit, ended.killed);
         Ok(launch)
     }
 
@@ -218,6 +219,7 @@ impl<E> Launching<'_, E> {
             telemetry: None,
             rest: None,
             beside: None,
+            killed: false,
             suites: Vec::new(),
         }
     }

@@ -13,6 +13,6 @@ mod machine;
 mod order;
 mod stages;
 
-pub use host::{Configuration, Follower, Host, Progress, Started};
+pub use host::{Configuration, Ended, Follower, Host, Progress, Started};
 pub use launching::Protocol;
 pub use machine::{machine, read};

@@ -32,6 +32,8 @@ pub struct Seen {
     pub tells_logprobs: bool,
     /// Tokens of a page of its prefix cache, as far as a repeated prompt shows it.
     pub page: Option<u32>,
+    /// Tokens of the longest prompt that it was seen to compute at once.
+    pub long_prompt: Option<u32>,
     /// It answers /metrics.
     pub tells_metrics: bool,
     /// Tokens that it has room for, as `/v1/models` says.

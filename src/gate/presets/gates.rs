@@ -2,7 +2,7 @@
 //!
 //! Each is a file of `gates/`, with what differs by engine filled in.
 
-use super::{CUSTOM, Preset, SESSION};
+use super::{CUSTOM, LONG_PROMPT, Preset, SESSION};
 
 const COLD_START: &str = include_str!("gates/cold-start.toml");
 const LATENCY: &str = include_str!("gates/latency.toml");
@@ -78,7 +78,8 @@ impl Preset<'_> {
     /// Length of a long prompt: `tokens`, or less if the context has no room for it and an answer.
     fn longest(self, tokens: u32) -> u32 {
         let room = self.context.map_or(u32::MAX, |context| context / 4 * 3);
-        let shorter = [tokens, 512, 256].into_iter().filter(|it| *it <= tokens);
+        let lengths = [tokens, LONG_PROMPT, 512, 256];
+        let shorter = lengths.into_iter().filter(|it| *it <= tokens);
         shorter.into_iter().find(|it| *it <= room).unwrap_or(160)
     }
 
@@ -157,16 +158,20 @@ impl Preset<'_> {
         };
         // llama-cpp-python's own default context is 2,048 tokens, and a word may be two.
         let (modes, longest) = match streams {
-            true => ("[true, false]", 1024),
+            true => ("[true, false]", self.long_prompt),
             false => ("[false]", 512),
         };
         let longest = self.longest(longest);
         let contexts = format!("[128, {longest}]");
-        let beside = format!(
-            "{{ quick = {}, full = {} }}",
-            self.longest(512),
-            self.longest(1024)
-        );
+        let beside = match self.long_prompt {
+            LONG_PROMPT => format!(
+                "{{ quick = {}, full = {} }}",
+                self.longest(512),
+                self.longest(LONG_PROMPT)
+            ),
+            // It costs no time.
+            long => self.longest(long).to_string(),
+        };
         let small_cache = if self.name == "infergate" {
             SMALL_CACHE
         } else {

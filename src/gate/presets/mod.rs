@@ -42,6 +42,8 @@ pub struct Preset<'a> {
     context: Option<u32>,
     /// Tokens of a page of its prefix cache, or more.
     page: u32,
+    /// Tokens of a long prompt, where the context has room for it.
+    long_prompt: u32,
     /// Models are the Hugging Face hub's, as they are there.
     takes_hub_models: bool,
 }
@@ -64,6 +66,9 @@ const SOURCE: &str = "{{source}}";
 /// A prompt that is longer than the context is sent where the context is shorter than this.
 const LONGEST: u32 = 100_000;
 
+/// Tokens of a long prompt, for an engine of unknown speed.
+const LONG_PROMPT: u32 = 1024;
+
 /// Pages of most caches have no more tokens.
 const LEAST_PAGE: u32 = 64;
 
@@ -79,6 +84,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: true,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: true,
     },
     Preset {
@@ -91,6 +97,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: true,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: true,
     },
     Preset {
@@ -103,6 +110,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: false,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: false,
     },
     Preset {
@@ -115,6 +123,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: false,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: false,
     },
     Preset {
@@ -127,6 +136,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: false,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: false,
     },
     Preset {
@@ -139,6 +149,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: false,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: true,
     },
     Preset {
@@ -151,6 +162,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: true,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: true,
     },
     Preset {
@@ -163,6 +175,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_logprobs: false,
         context: None,
         page: LEAST_PAGE,
+        long_prompt: LONG_PROMPT,
         takes_hub_models: true,
     },
 ];
@@ -205,6 +218,7 @@ impl<'a> Preset<'a> {
             tells_logprobs: self.tells_logprobs || seen.tells_logprobs,
             context: seen.context.filter(|tokens| *tokens < LONGEST),
             page: seen.page.unwrap_or(0).max(LEAST_PAGE),
+            long_prompt: seen.long_prompt.unwrap_or(LONG_PROMPT),
             ..self
         }
     }

@@ -74,6 +74,7 @@ fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
                 not_run::slower_start(record, verdict),
                 not_run::greater_memory(record),
                 not_run::growing_memory(record, verdict),
+                not_run::killed(record),
                 not_run::not_run(verdict),
             ];
             parts.into_iter().flatten().collect::<Vec<_>>().join("; ")

@@ -1,5 +1,5 @@
-//! Gates of a project's profiles that a run left out: a pass says nothing about them. Also: a slower start, or more memory, that
-//! no check judged.
+//! Gates of a project's profiles that a run left out: a pass says nothing about them. Also: a slower start, more memory,
+//! or an engine that SIGTERM does not end, which no check judged.
 
 use super::numbers;
 use verdict::record::{Arm, Launch, Metric, RunRecord, RunVerdict};
@@ -101,6 +101,23 @@ pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
             head / mib,
             base / mib
         )
+    })
+}
+
+/// `SIGTERM ends base, and not head, which was killed (4 of 4 launches)`: of those that ran without errors.
+pub fn killed(record: &RunRecord) -> Option<String> {
+    let killed = |launch: &Launch| {
+        launch
+            .exit
+            .is_clean()
+            .then(|| f64::from(u8::from(launch.killed)))
+    };
+    let [base, head] = [Arm::Base, Arm::Head].map(|arm| values(record, arm, killed));
+    let count = |values: &[f64]| values.iter().filter(|it| **it > 0.0).count();
+    let (of_base, of_head) = (count(&base), count(&head));
+    (!base.is_empty() && of_base == 0 && 2 * of_head > head.len()).then(|| {
+        let all = head.len();
+        format!("SIGTERM ends base, and not head, which was killed ({of_head} of {all} launches)")
     })
 }
 

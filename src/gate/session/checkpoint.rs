@@ -275,6 +275,7 @@ mod tests {
             telemetry: None,
             rest: None,
             beside: None,
+            killed: false,
             suites: Vec::new(),
         }
     }

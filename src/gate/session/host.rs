@@ -6,7 +6,7 @@ use crate::launch::{
     self, Limits, NotReady, Patience, Process, ProcessError, Start, StartError, TreeFiles,
     Workspace, await_ready, free_port,
 };
-use crate::measure::{Configuration, Host, Started};
+use crate::measure::{Configuration, Ended, Host, Started};
 use client::ProbeError;
 use std::cell::{Cell, RefCell};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -350,9 +350,9 @@ impl Host for ArmHost<'_> {
         self.test(launch, started, workload, suite).await
     }
 
-    async fn stop(&mut self, silent: Option<String>) -> Result<Exit, Error> {
+    async fn stop(&mut self, silent: Option<String>) -> Result<Ended, Error> {
         let Some(mut process) = self.running.pop() else {
-            return Ok(Exit::Stopped);
+            return Ok(Ended::by_itself(Exit::Stopped));
         };
         let unasked = self.unasked.take().filter(|_| silent.is_none());
         if let Some(first) = unasked {
@@ -374,8 +374,8 @@ impl Host for ArmHost<'_> {
             },
             (None, None) => Exit::Stopped,
         };
-        process.stop().await?;
-        Ok(exit)
+        let killed = !process.stop().await?;
+        Ok(Ended { exit, killed })
     }
 }
 

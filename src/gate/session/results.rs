@@ -1,6 +1,7 @@
 //! The result directory: `run.json`, `verdict.json`, `report.md`, `report.html`, `junit.xml`, `logs/`; while a session
 //! runs also `launches/` (`checkpoint.rs`); where there was none, `failure.txt`; and a `.gitignore` of all that.
 
+use super::error::Error as SessionError;
 use super::files::{ResultsError, read_json_of, replace};
 use super::{checkpoint, rendering};
 use crate::launch::Workspace;
@@ -34,6 +35,22 @@ pub fn directories(root: &Path) -> Vec<PathBuf> {
     paths.sort();
     paths.reverse();
     paths
+}
+
+/// The result directory of the latest session of the project around `start`.
+///
+/// # Errors
+/// `start` is in no project, or nothing was measured there.
+pub fn newest(start: &Path) -> Result<PathBuf, SessionError> {
+    let root = plan::find_root(start)?;
+    let mut newest = directories(&root).into_iter();
+    let newest = newest.find(|directory| has_run(directory));
+    newest.ok_or_else(|| {
+        SessionError::Usage(format!(
+            "no results in {}/.gate/runs; run `gate check`, or name a result directory",
+            root.display()
+        ))
+    })
 }
 
 /// One run's directory. One in which nothing was measured is removed again.

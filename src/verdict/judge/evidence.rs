@@ -122,7 +122,7 @@ impl<'a> Evidence<'a> {
             };
             let drift = measure.series.drift(drain);
             let is_spread = lead > 0.0 && launch_view.check.statistic == Statistic::Median;
-            let later = || measure.series.drift_between(lead, drain).or(drift);
+            let later = || measure.series.drift_after(lead, drain).or(drift);
             drifts = (drift, if is_spread { later() } else { drift });
             measure.series = Arc::default();
             self.differs |= differs(&self.kept, measure);

@@ -9,6 +9,9 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+/// Fewest values after the lead of which a drift is told.
+const LEAST_LATER: usize = 12;
+
 /// Values in order of sending, in the metric's unit.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
@@ -29,17 +32,21 @@ impl Series {
     /// ln(median of the last third / median of the first), without the `drain`: a share at the end, of which at most half
     /// are left out. `None` for fewer than three values and where it is no number.
     pub fn drift(&self, drain: f64) -> Option<f64> {
-        *self.drift.get_or_init(|| self.drift_between(0.0, drain))
+        *self.drift.get_or_init(|| drift(self.kept(0.0, drain)?))
     }
 
-    /// The same without the first `lead` of them, two fifths at most: a median bears as many others.
-    pub fn drift_between(&self, lead: f64, drain: f64) -> Option<f64> {
+    /// The same without the first `lead` of them, two fifths at most: a median bears as many others. `None` too where fewer
+    /// than [`LEAST_LATER`] remain: a third of those says little.
+    pub fn drift_after(&self, lead: f64, drain: f64) -> Option<f64> {
+        let kept = self.kept(lead.min(0.4), drain)?;
+        (kept.len() >= LEAST_LATER).then(|| drift(kept))?
+    }
+
+    fn kept(&self, lead: f64, drain: f64) -> Option<&[f64]> {
         let all = self.values.len() as f64;
-        let (first, last) = (all * lead.min(0.4), all * (1.0 - drain.min(0.5)));
-        drift(
-            self.values
-                .get(first.floor() as usize..last.ceil() as usize)?,
-        )
+        let (first, last) = (all * lead, all * (1.0 - drain.min(0.5)));
+        self.values
+            .get(first.floor() as usize..last.ceil() as usize)
     }
 }
 
@@ -122,16 +129,19 @@ mod tests {
         assert!(drift(0.0) < -0.1, "{}", drift(0.0));
         assert!(drift(15.0 / 64.0).abs() < 1e-9);
         // Those that began at once took longer.
-        let spread = [vec![500.0; 20], values].concat();
-        let series = Series::from(spread);
-        assert!(series.drift_between(0.0, 15.0 / 84.0).unwrap() < -0.3);
-        assert!(
-            series
-                .drift_between(20.0 / 84.0, 15.0 / 84.0)
-                .unwrap()
-                .abs()
-                < 1e-9
-        );
-        assert!(series.drift_between(1.0, 0.0).is_some_and(f64::is_finite));
+        let series = Series::from([vec![500.0; 20], values].concat());
+        let (lead, drain) = (20.0 / 84.0, 15.0 / 84.0);
+        assert!(series.drift(drain).unwrap() < -0.3);
+        assert!(series.drift_after(lead, drain).unwrap().abs() < 1e-9);
+        assert!(series.drift_after(1.0, 0.0).is_some_and(f64::is_finite));
+    }
+
+    /// Twelve are enough to tell a drift; what a third of fewer than twelve says is not asked.
+    #[test]
+    fn a_few_values_after_the_lead_are_no_drift() {
+        let falls = |n: i32| Series::from((0..n).map(|i| 0.9_f64.powi(i)).collect::<Vec<_>>());
+        assert!(falls(19).drift_after(0.4, 0.0).unwrap() < -0.5);
+        assert_eq!(falls(18).drift_after(0.4, 0.0), None);
+        assert!(falls(18).drift(0.0).unwrap() < -0.5);
     }
 }

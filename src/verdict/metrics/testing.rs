@@ -71,6 +71,7 @@ pub fn launch(position: u32, samples: Vec<Sample>) -> Launch {
         telemetry: None,
         rest: None,
         beside: None,
+        killed: false,
         suites: Vec::new(),
     }
 }

@@ -45,6 +45,9 @@ pub struct Launch {
     /// What the engine did while the other arm's had the turn, where they took turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+    /// It did not end within the time that it has after SIGTERM, and was killed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub killed: bool,
 }
 
 /// An engine that waits for its turn.

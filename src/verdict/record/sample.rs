@@ -154,6 +154,8 @@ pub enum Condition {
     Left,
     /// A question over the chat route, or as plain text, whose answer ends by itself.
     Ended,
+    /// A text answered with penalties for tokens that are there already, or beside one that is.
+    Penalised,
     /// A bad request, sent beside other prompts.
     Refused,
 }
@@ -171,6 +173,9 @@ pub const SYSTEM_MESSAGE: &str = ", system message";
 /// … and this if they have earlier turns.
 pub const EARLIER_TURNS: &str = ", earlier turns";
 
+/// Cases of [`Condition::Penalised`] that have penalties end so; those beside them end otherwise.
+pub const WITH_PENALTIES: &str = ", penalised";
+
 impl Condition {
     /// The words of reports.
     pub fn name(self) -> &'static str {
@@ -186,6 +191,7 @@ impl Condition {
             Self::Stopped => "cached, with stop strings",
             Self::Left => "left by its client",
             Self::Ended => "a question",
+            Self::Penalised => "penalties in the batch",
             Self::Refused => "a bad request",
         }
     }

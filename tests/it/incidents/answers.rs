@@ -110,7 +110,7 @@ output_tokens = 16
 batch = 3
 beside_tokens = 128
 passes = 1
-conditions = ["sampled", "stopped", "left", "ended", "refused"]
+conditions = ["sampled", "stopped", "left", "ended", "penalised", "refused"]
 launches = 1
 {scored}
 [[check]]
@@ -257,6 +257,26 @@ fn draws_that_are_others_than_bases_are_no_pass() {
         // Main ignores the seed.
         let told = story(able, &["draws=2"], &["draws=2"]);
         told.says("same", "pass", "ceiling", &[]);
+    }
+}
+
+#[test]
+fn penalties_that_are_lost_or_reach_others_are_no_pass() {
+    for able in ENGINES {
+        let told = |head| story(able, &[], head);
+        let lost = &["is what it is without penalties; base's is another"];
+        told(&["penalties=0"]).says("same", "fail", "ceiling", lost);
+        let quoted = &["penalties in the batch", "streamed, prompt text"];
+        for other in [&["penalties=2"], &["penalties=4"]] {
+            told(other).says("same", "fail", "ceiling", quoted);
+        }
+        // Main has none: its answers say nothing on them.
+        let refused = story(able, &["penalties=3"], &["penalties=3"]);
+        refused.says("same", "pass", "ceiling", &[]);
+        let remark = "base refuses 8 of the requests with penalties (status 400)";
+        refused.notes("same", remark);
+        let ignored = story(able, &["penalties=0"], &["penalties=0"]);
+        ignored.says("same", "pass", "ceiling", &[]);
     }
 }
 

@@ -387,6 +387,24 @@ fn a_pass_tells_that_head_takes_more_memory_where_no_check_judges_that() {
     assert!(!said([700, 730, 738, 740]).contains("head's memory"));
 }
 
+/// A head that SIGTERM does not end holds up every restart of a service.
+#[test]
+fn a_pass_tells_that_sigterm_does_not_end_head() {
+    let said = |killed: fn(&Launch) -> bool| {
+        let mut session = interleaved(tpot_blocks(4, 0.0, 0.003));
+        for launch in &mut session.launches {
+            launch.killed = killed(launch);
+        }
+        let verdict = judge(&tpot_plan(), &session);
+        fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
+    };
+    let told = "SIGTERM ends base, and not head, which was killed (4 of 4 launches)";
+    let of_head = said(|launch| launch.arm == Arm::Head);
+    assert!(of_head.contains(told), "{of_head}");
+    assert!(!said(|_| true).contains("SIGTERM"));
+    assert!(!said(|launch| launch.position == 0).contains("SIGTERM"));
+}
+
 /// The start of each launch is known, whether a gate judges it or not.
 #[test]
 fn a_pass_tells_that_head_starts_later_where_no_check_judges_that() {

@@ -206,7 +206,8 @@ const RUN: &str = r#"
       "rest": {
         "waited_ms": 0.1, "probes_ms": [0.2], "reference_ms": 0.3, "within": 0.4, "budget_left_ms": 0.5
       },
-      "beside": { "waited_s": 0.1, "cpu_s": 0.2 }
+      "beside": { "waited_s": 0.1, "cpu_s": 0.2 },
+      "killed": true
     },
     {
       "position": 2, "block": 1, "arm": "base", "fingerprint": "f", "startup": { "spawn_ns": 1 },

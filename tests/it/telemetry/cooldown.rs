@@ -6,7 +6,7 @@
 use super::server::{Answer, Server};
 use client::{Endpoint, SessionClock};
 use fixture::records;
-use infergate::measure::{Configuration, Follower, Host, Progress, Protocol, Started};
+use infergate::measure::{Configuration, Ended, Follower, Host, Progress, Protocol, Started};
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -133,8 +133,8 @@ impl Host for Oven {
         panic!("no suite is planned")
     }
 
-    async fn stop(&mut self, _: Option<String>) -> Result<Exit, Infallible> {
-        Ok(Exit::Stopped)
+    async fn stop(&mut self, _: Option<String>) -> Result<Ended, Infallible> {
+        Ok(Ended::by_itself(Exit::Stopped))
     }
 }
 

@@ -7,14 +7,14 @@
 use crate::explanation::{Explanation, checks, explain, gravest};
 use crate::launch::open_plain;
 use crate::report;
-use crate::session::results::{directories, read_record};
+use crate::session::results::read_record;
 use crate::session::{Error, ResultsError};
 use client::{Endpoint, PromptSeed};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use verdict::judge;
 use verdict::plan::{self, Plan};
 use verdict::record::{CheckVerdict, Extent, Launch, RunVerdict, Verdict};
@@ -24,22 +24,6 @@ const LOG_BYTES: u64 = 1 << 20;
 
 /// The longest request that is shown.
 const REQUEST_BYTES: usize = 8 << 10;
-
-/// The result directory of the latest session of the project around `start`.
-///
-/// # Errors
-/// `start` is in no project, or nothing was measured there.
-pub fn newest(start: &Path) -> Result<PathBuf, Error> {
-    let root = plan::find_root(start)?;
-    let mut newest = directories(&root).into_iter();
-    let newest = newest.find(|directory| directory.join("run.json").is_file());
-    newest.ok_or_else(|| {
-        Error::Usage(format!(
-            "no results in {}/.gate/runs; run `gate check`, or name a result directory",
-            root.display()
-        ))
-    })
-}
 
 /// Explains the check with this id, or the gravest one that did not pass; where all did and none is named, gives the run's
 /// verdict.
@@ -120,12 +104,15 @@ fn may_be_secret(key: &str, value: &Value) -> bool {
             may_be_secret(own, value) || (!value.is_object() && may_be_secret(key, value))
         }),
         Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
-        Value::String(value) => {
-            let word = [format!("{key}={value}")];
-            report::secrets::hidden(&word) != word
-        }
+        // A value may be the name of the one beside it.
+        Value::String(value) => is_hidden(key, value) || is_hidden(value, "value"),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+}
+
+fn is_hidden(key: &str, value: &str) -> bool {
+    let word = [format!("{key}={value}")];
+    report::secrets::hidden(&word) != word
 }
 
 /// JSON with escapes for all that is not ASCII or cannot be seen, which stands within its strings alone.
@@ -186,6 +173,13 @@ mod tests {
             ("api_key", json!("abc"), true),
             ("a", json!({"b": [{"token": "abc"}]}), true),
             ("auth", json!({"value": "abc"}), true),
+            (
+                "headers",
+                json!([{"name": "api_key", "value": "abc"}]),
+                true,
+            ),
+            ("headers", json!([["X-Auth-Token", "abc"]]), true),
+            ("reasoning_effort", json!("low"), false),
             ("skip_special_tokens", json!(false), false),
             ("stop_token_ids", json!([151_645]), false),
             (

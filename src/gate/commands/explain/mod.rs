@@ -6,6 +6,7 @@ mod view;
 use crate::cli::format::Format;
 use crate::cli::{Exit, output};
 use crate::report::pretty_json;
+use crate::session::results::newest;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
@@ -46,7 +47,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let directory = match directory {
         Some(directory) => directory,
         None => {
-            let newest = directory::newest(Path::new("."))?;
+            let newest = newest(Path::new("."))?;
             output::note(&format!("explaining {}", newest.display()));
             newest
         }

@@ -11,7 +11,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use verdict::record::is_ignorable;
 
 /// Default ports: vLLM and this program, llama.cpp, SGLang, Ollama, LM Studio, and common ones of web servers.
@@ -24,6 +24,12 @@ const ANSWER: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 /// A multiple of the pages of prefix caches, in tokens.
 const PAGES: u32 = 256;
+/// Lengths of long prompts: beyond what engines compute in one step by default, 2,048 tokens, or 8,192.
+const LONG_PROMPTS: [u32; 2] = [4_096, 12_288];
+/// Tokens that a long prompt may have more.
+const ROOM: u32 = 512;
+/// An engine that takes no longer for a prompt of one length is given one of the next: a gate sends some forty in a launch.
+const AT_ONCE: Duration = Duration::from_millis(250);
 /// Tokens of the answer that shows what a server can do.
 const TOKENS: u64 = 24;
 
@@ -184,7 +190,7 @@ fn context(models: &str) -> Option<u32> {
     tokens.filter(|tokens| *tokens > 0)
 }
 
-/// Sends up to nineteen short requests.
+/// Sends up to nineteen short requests, and longer ones to a server that is quick.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -258,6 +264,9 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         let page = PAGES.saturating_sub(cached);
         can.page = (page < PAGES && page > 0 && PAGES.is_multiple_of(page)).then_some(page);
     }
+    if let Some(last) = can.prompt_ids {
+        can.long_prompt = long_prompt(endpoint, last).await;
+    }
     can
 }
 
@@ -275,6 +284,37 @@ async fn cached(endpoint: &Endpoint, last: u32) -> Option<u32> {
         cached = count.and_then(Value::as_u64);
     }
     u32::try_from(cached?).ok()
+}
+
+/// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].
+async fn long_prompt(endpoint: &Endpoint, last: u32) -> Option<u32> {
+    let mut longest = None;
+    for tokens in [PAGES].into_iter().chain(LONG_PROMPTS) {
+        // The first of a length may be slower: something is compiled or captured.
+        let is_quick = computes_at_once(endpoint, tokens, last, 0).await
+            || computes_at_once(endpoint, tokens, last, 1).await;
+        if !is_quick {
+            break;
+        }
+        longest = Some(tokens);
+    }
+    longest.filter(|tokens| *tokens > PAGES)
+}
+
+/// True if a prompt that no cache knows is computed at once, and none of its tokens was left out.
+async fn computes_at_once(endpoint: &Endpoint, tokens: u32, last: u32, turn: u32) -> bool {
+    let length = tokens + ROOM;
+    let ids = (0..length).map(|place| 3 + (place * 11 + length + turn) % (last - 3));
+    let prompt: Vec<u32> = ids.collect();
+    let body = json!({"model": &endpoint.model, "prompt": prompt, "max_tokens": 1});
+    let asked = Instant::now();
+    let answer = post(endpoint, "/v1/completions", &body).await;
+    let is_quick = asked.elapsed() <= AT_ONCE;
+    let answer = answer
+        .ok()
+        .and_then(|answer| serde_json::from_str(&answer).ok());
+    let counted = answer.and_then(|answer: Value| answer.pointer("/usage/prompt_tokens")?.as_u64());
+    is_quick && counted == Some(u64::from(length))
 }
 
 /// True if completions list the likeliest tokens, streamed and whole.

@@ -49,6 +49,10 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         Some(page) => format!("cached-token counts (pages of {page})"),
         None => "cached-token counts".to_owned(),
     };
+    let long = match seen.long_prompt {
+        Some(tokens) => format!("long prompts ({tokens} tokens)"),
+        None => String::new(),
+    };
     let abilities = [
         ("completions", seen.completes),
         ("chat", seen.chats),
@@ -59,9 +63,11 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("kept connections", seen.keeps_connections),
         (cached.as_str(), seen.tells_cached),
         ("log-probabilities", seen.tells_logprobs),
+        (long.as_str(), seen.long_prompt.is_some()),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
-        let names = abilities.iter().filter(|(_, it)| *it == is_seen);
+        let named = abilities.iter().filter(|(name, _)| !name.is_empty());
+        let names = named.filter(|(_, it)| *it == is_seen);
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
     });

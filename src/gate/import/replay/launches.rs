@@ -80,6 +80,7 @@ pub fn launches(
             telemetry: metrics.get(&Values::KvBytes).and_then(|v| readings(v)),
             rest: None,
             beside: None,
+            killed: false,
             suites: Vec::new(),
         });
     }

@@ -58,7 +58,9 @@ fn of(kind: &WorkloadKind) -> f64 {
             // A quarter of what is prefilled is sent again.
             let left = f64::from(u8::from(has(Condition::Left))) / 2.0;
             let ended = f64::from(u8::from(has(Condition::Ended)));
+            let penalised = f64::from(u8::from(has(Condition::Penalised)));
             ended * 3.0 * f64::from(QUESTIONS + STORIES) * each(0, 64)
+                + penalised * 2.0 * f64::from(QUESTIONS) * each(0, 32)
                 + requests
                     * ((8.0 + f64::from(added)) * each(w.prompt_tokens, w.output_tokens)
                         + (2.0 + left) * each(w.beside_tokens, w.output_tokens))

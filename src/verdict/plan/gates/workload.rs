@@ -370,6 +370,7 @@ fn read_answers(
                 ("stopped", Condition::Stopped),
                 ("left", Condition::Left),
                 ("ended", Condition::Ended),
+                ("penalised", Condition::Penalised),
                 ("refused", Condition::Refused),
             ])
         })

@@ -276,7 +276,7 @@ pub struct Answers {
     pub beside_tokens: u32,
     /// Repetitions, each with prompts of its own.
     pub passes: u32,
-    /// Further conditions: sampled (and drawn with it), stopped, left, ended or refused.
+    /// Further conditions: sampled (and drawn with it), stopped, left, ended, penalised or refused.
     pub conditions: Vec<Condition>,
     /// Tokens of a prompt that exceeds the engine's context, one of the bad requests; `None`: it is not sent.
     pub beyond_tokens: Option<u32>,
@@ -314,7 +314,9 @@ impl Answers {
         // Questions over the chat route whole and streamed, and as text; stories, and each drawn twice.
         let stories = u64::from(STORIES) * (1 + 2 * sampled);
         let ended = of(Condition::Ended) * (3 * u64::from(QUESTIONS) + stories);
-        a_pass * u64::from(self.passes) + ended
+        // Each question's text, with penalties and without.
+        let penalised = of(Condition::Penalised) * 2 * u64::from(QUESTIONS);
+        a_pass * u64::from(self.passes) + ended + penalised
     }
 }
 

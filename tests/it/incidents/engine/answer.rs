@@ -41,6 +41,9 @@ impl Engine {
         if slots > 0 && self.left().len() >= slots {
             return connection.page(503, r#"{"error":{"message":"no slot is free"}}"#);
         }
+        if ask.penalised && self.knobs.count("penalties") == 3 {
+            return connection.page(400, r#"{"error":{"message":"no penalties"}}"#);
+        }
         let answer = Answer::to(self, ask, flight);
         if ask.stream {
             let left = |_: &io::Error| self.left().push(ask.prompt.clone());
@@ -111,6 +114,19 @@ impl<'a> Answer<'a> {
                 let drawn = [format!("{seed} {}", draws == 3), ask.prompt.concat()];
                 answer.words = words(&drawn, count);
             }
+        }
+        if ask.penalised {
+            engine.penalised.fetch_add(1, Ordering::SeqCst);
+        }
+        let is_penalised = match knobs.count("penalties") {
+            0 => false,
+            2 => engine.penalised.load(Ordering::SeqCst) > 0,
+            _ => ask.penalised,
+        };
+        if is_penalised {
+            let is_stricter = knobs.count("penalties") == 4;
+            let prompt = [vec![is_stricter.to_string()], ask.prompt.clone()].concat();
+            answer.words = words(&prompt, count);
         }
         if knobs.is_on("cuts") && ask.chat && ask.stream {
             answer.words[0] = " \u{fffd}".to_owned();

@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 61] = [
+const KNOBS: [(&str, f64, &str); 62] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -196,6 +196,11 @@ const KNOBS: [(&str, f64, &str); 61] = [
         "1: its sampler takes another word at one place; 2: other words each time",
     ),
     (
+        "penalties",
+        1.0,
+        "0: ignores them; 2: gives them to all that come after; 3: refuses them; 4: is stricter",
+    ),
+    (
         "stale",
         0.0,
         "1: answers a prompt whose client left otherwise when it comes again",
@@ -294,6 +299,8 @@ pub(crate) struct Engine {
     upload: Duration,
     in_flight: AtomicUsize,
     asked: AtomicUsize,
+    /// Requests with penalties.
+    penalised: AtomicUsize,
     /// Prompts in flight.
     prompts: Mutex<Vec<Vec<String>>>,
     /// Prompts whose clients left.
@@ -335,6 +342,7 @@ impl Engine {
             upload: begun.elapsed(),
             in_flight: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
+            penalised: AtomicUsize::new(0),
             prompts: Mutex::default(),
             left: Mutex::default(),
             known: Mutex::default(),

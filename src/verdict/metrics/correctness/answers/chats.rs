@@ -8,7 +8,7 @@ use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
     Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
-use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample};
+use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample, WITH_PENALTIES};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,8 +199,8 @@ fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
     told
 }
 
-/// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all texts.
-/// Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
+/// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all
+/// texts with penalties or without. Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
 /// that part from base's at once more often than near-ties do, then the others.
 fn in_most_of_a_group<'a>(
     others: Vec<Difference<'a>>,
@@ -241,9 +241,33 @@ fn sizes<'a>(prompts: impl Iterator<Item = Prompt<'a>>) -> BTreeMap<Group, usize
     sizes
 }
 
+/// Answers with penalties that are those without where base's are others, of most texts, and three or more: head does not know
+/// penalties any more.
+pub fn without_penalties<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Vec<Told> {
+    let is_sound = |s: &Sample| is_answer(s) && s.status.is_none();
+    let sound = pairs.filter(|(head, of_base)| is_sound(head) && is_sound(of_base));
+    let by_case: BTreeMap<&str, Pair<'_>> = sound
+        .filter_map(|pair| Some((pair.0.case.as_deref()?, pair)))
+        .collect();
+    let with = by_case.iter().filter_map(|(case, (head, of_base))| {
+        let (plain, of_base_plain) = by_case.get(case.strip_suffix(WITH_PENALTIES)?)?;
+        let is_lost = is_same(head, plain) && !is_same(of_base, of_base_plain);
+        Some((*head, is_lost))
+    });
+    let with: Vec<(&Sample, bool)> = with.collect();
+    let lost = with.iter().filter(|(_, is_lost)| *is_lost);
+    let lost: Vec<&Sample> = lost.map(|(head, _)| *head).collect();
+    if !are_most(lost.len(), with.len()) {
+        return Vec::new();
+    }
+    let text = "is what it is without penalties; base's is another";
+    lost.into_iter().map(|head| Told::of(head, text)).collect()
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    Texts,
+    /// Whether they have penalties.
+    Texts(bool),
     Chats,
     SystemMessage(bool),
     EarlierTurns(bool),
@@ -254,7 +278,7 @@ fn groups(prompt: Prompt<'_>) -> Vec<Group> {
         return Vec::new();
     };
     match is_chat(prompt) {
-        false => vec![Group::Texts],
+        false => vec![Group::Texts(case.ends_with(WITH_PENALTIES))],
         true => vec![
             Group::Chats,
             Group::SystemMessage(case.contains(SYSTEM_MESSAGE)),

@@ -33,10 +33,13 @@ const SAMPLES_FREELY: &str = "answers with a `top_p` that leaves one token are n
 const IGNORES_SEED: &str =
     "whether head obeys a seed is not compared: base's own answers with one seed are seldom alike";
 
-const OTHER_DRAWS: &str = "with one seed head draws other tokens than base: if its random numbers were changed on purpose, waive this check";
+const OTHER_DRAWS: &str = "with one seed head draws other tokens than base: if its random numbers were changed on purpose, take \"sampled\" out of \
+                           `conditions` until main has the change";
 
 const REFUSES: &str =
     "which are not compared: if it has no chats, take \"ended\" out of `conditions`";
+
+const NO_PENALTIES: &str = "which are not compared: take \"penalised\" out of `conditions`";
 
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
@@ -54,6 +57,14 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         pairs.filter(move |(head, _)| head.condition() == Some(condition))
     };
     head.chats(chats::beside_base(of(Condition::Ended), near_tie));
+    let mut penalised = chats::beside_base(of(Condition::Penalised), near_tie);
+    let lacks_penalties = std::mem::take(&mut penalised.refused);
+    let lost = chats::without_penalties(of(Condition::Penalised));
+    let is_lost = |told: &Told| lost.iter().any(|it| it.index == told.index);
+    penalised.wrong.retain(|told| !is_lost(told));
+    penalised.from_base.retain(|d| !is_lost(&d.told));
+    head.chats(penalised);
+    head.wrong.extend(lost);
     head.chats(chats::beside_own(&requests.all, near_tie));
     base.chats(chats::beside_own(&requests.base, near_tie));
     let of_base: BTreeSet<_> = base.untied_prompts();
@@ -131,6 +142,13 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if let Some(status) = head.refused_by_base.first() {
         let n = head.refused_by_base.len();
         let text = format!("base refuses {n} of the questions (status {status}), {REFUSES}");
+        measure.remarks.push(text);
+    }
+    if let Some(status) = lacks_penalties.first() {
+        let n = lacks_penalties.len();
+        let text = format!(
+            "base refuses {n} of the requests with penalties (status {status}), {NO_PENALTIES}"
+        );
         measure.remarks.push(text);
     }
     if explained > 0 {
@@ -455,8 +473,12 @@ impl<'a> Compared<'a> {
         // What fills a cache, or is prefilled beside others, has no answer to be compared, and may not be blank.
         measured.retain(|s| s.phase == Phase::Measured || is_degenerate(s));
         // They are compared with base's.
-        let is_elsewhere =
-            |s: &Sample| matches!(s.condition(), Some(Condition::Drawn | Condition::Ended));
+        let is_elsewhere = |s: &Sample| {
+            matches!(
+                s.condition(),
+                Some(Condition::Drawn | Condition::Ended | Condition::Penalised)
+            )
+        };
         measured.retain(|s| !is_elsewhere(s) || is_degenerate(s));
         measured.sort_by_key(|s| s.index);
         for sample in measured {

@@ -482,6 +482,7 @@ fn is_cut_short(sample: &Sample) -> bool {
                 | Condition::Stopped
                 | Condition::Left
                 | Condition::Ended
+                | Condition::Penalised
                 | Condition::Refused
         )
     )
