@@ -102,7 +102,7 @@ enum Command {
 
 Exit codes: 0 pass, 1 fail, 2 usage, 3 inconclusive, 4 invalid, 5 infrastructure, 130 interrupted")]
     Check(check::CheckArgs),
-    /// Print a result in any format, judged again from its run.json
+    /// Judge a result again, print it in any format, rewrite its reports
     #[command(after_help = "Examples:
   gate report
   gate report DIR --format html > report.html

@@ -199,7 +199,7 @@ fn user(is_root: bool) -> Diagnosis {
         true => doubtful(
             "user",
             "root".into(),
-            "what is measured runs as root too: use a user without rights (docs/runner-setup.md)"
+            "what is measured runs as root too: use a user without rights (docs/runner-setup.md of infergate)"
                 .into(),
         ),
     }

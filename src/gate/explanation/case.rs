@@ -339,6 +339,8 @@ fn takes_a_step(facets: &[(Facet, FacetRow)]) -> bool {
 fn sits(facets: &[(Facet, FacetRow)]) -> Option<String> {
     let told = |(_, row): &(Facet, FacetRow)| {
         let change = row.change.unwrap_or_default() * 100.0;
+        // No -0.0.
+        let change = (10.0 * change).round() / 10.0 + 0.0;
         format!("{} {change:+.1} %", row.name)
     };
     let is_step = takes_a_step(facets);

@@ -21,7 +21,8 @@ pub struct Seen {
     pub chats: bool,
     pub stream_usage: bool,
     pub return_token_ids: bool,
-    pub forces_length: bool,
+    /// `None`: no answer was seen to end by itself.
+    pub forces_length: Option<bool>,
     /// One connection carries several requests.
     pub keeps_connections: bool,
     /// Usage tells how many of a prompt's tokens were cached.
@@ -132,7 +133,7 @@ pub fn custom(template: &str, seen: &Seen) -> (String, Option<String>) {
     for (name, is_seen) in [
         ("stream_usage", seen.stream_usage),
         ("return_token_ids", seen.return_token_ids),
-        ("forces_length", seen.forces_length),
+        ("forces_length", seen.forces_length.unwrap_or(is_known)),
         ("keep_alive", seen.keeps_connections),
     ] {
         // A known engine's are on where they may be.

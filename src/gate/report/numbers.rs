@@ -132,8 +132,15 @@ fn digits((low, high): (f64, f64)) -> usize {
 /// A relative change with its interval: `+6.1 % [+4.8, +7.4]`.
 pub fn signed_percents(change: f64, (low, high): (f64, f64)) -> String {
     let digits = digits((low, high));
-    let one = |x: f64| format!("{:+.digits$}", x * 100.0);
+    let one = |x: f64| signed(100.0 * x, digits);
     format!("{} % [{}, {}]", one(change), one(low), one(high))
+}
+
+/// With its sign; what is written as 0 has no minus.
+fn signed(x: f64, digits: usize) -> String {
+    let scale = 10_f64.powi(digits as i32);
+    // The sum makes 0 of -0.
+    format!("{:+.digits$}", (x * scale).round() / scale + 0.0)
 }
 
 /// A check's change with its interval; for an absolute rule the interval of head's own value.
@@ -145,7 +152,7 @@ pub fn change(check: &CheckVerdict) -> String {
 pub fn interval(change: Option<f64>, interval: Option<(f64, f64)>) -> String {
     match (change, interval) {
         (Some(change), Some(interval)) => signed_percents(change, interval),
-        (Some(change), None) => format!("{:+.1} %", change * 100.0),
+        (Some(change), None) => format!("{} %", signed(100.0 * change, 1)),
         (None, _) => "–".into(),
     }
 }

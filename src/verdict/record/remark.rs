@@ -37,6 +37,11 @@ pub enum Remark {
         all: u64,
         tokens: f64,
     },
+    /// Requests that both arms answered with nothing, of all: no check reads them.
+    Empty {
+        empty: usize,
+        all: usize,
+    },
     Blank {
         arm: Arm,
         blank: u64,

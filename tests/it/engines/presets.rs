@@ -263,7 +263,7 @@ fn a_known_engine_may_be_taken_for_ones_own() {
 
 /// A server that says that it is vLLM, with a vocabulary of 400 tokens and a cache of pages of 128.
 const VLLM: &str = r#"
-import json, sys
+import json, os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -286,7 +286,10 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(prompt, list) and max(prompt) >= 400:
             return self.send(400, json.dumps({"error": {"message": "out of vocabulary"}}))
         cached = 128 if isinstance(prompt, list) and len(prompt) == 255 else 0
-        usage = {"completion_tokens": 24, "prompt_tokens_details": {"cached_tokens": cached}}
+        most, ends_at = asked.get("max_tokens", 16), int(os.environ.get("ENDS_AT", 9))
+        tokens = most if "OBEYS" in os.environ and asked.get("ignore_eos") else min(most, ends_at)
+        counts = {"prompt_tokens": len(prompt) if isinstance(prompt, list) else 1, "completion_tokens": tokens}
+        usage = {**counts, "prompt_tokens_details": {"cached_tokens": cached}}
         answer = json.dumps({"choices": [{"text": "a", "message": {"content": "a"}}], "usage": usage})
         if asked.get("stream"):
             return self.send(200, f"data: {answer}\n\ndata: [DONE]\n\n", "text/event-stream")
@@ -295,32 +298,70 @@ server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[-1])), Handler)
 server.serve_forever()
 "#;
 
+/// The server runs in this folder by this Python, with this environment. Returns its process and port.
+fn started(folder: &Path, python: &str, environment: &[(&str, &str)]) -> (Killed, String) {
+    let program = folder.join("vllm");
+    std::fs::write(&program, VLLM).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let mut server = Command::new(python);
+    server.arg(program);
+    server.args(["serve", "m", "--enforce-eager", "--port", &port]);
+    server.envs(environment.iter().copied());
+    let mut server = Killed(server.spawn().unwrap());
+    let is_up = || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
+    while !is_up() && server.0.try_wait().unwrap().is_none() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    (server, port)
+}
+
+/// An end of sequence that is rare shows by itself whether the engine goes on where that is asked for. A prompt of 4,096 tokens
+/// and more is computed at once here; of 12,288 there is no room.
+#[test]
+fn a_forced_length_is_believed_where_an_answer_was_seen_to_end() {
+    for (environment, said, line) in [
+        (
+            &[("ENDS_AT", "200"), ("OBEYS", "1")][..],
+            "forced length, prompts",
+            "forces_length = true",
+        ),
+        (
+            &[("ENDS_AT", "200")],
+            "not supported: forced length",
+            "forces_length = false",
+        ),
+        (
+            &[("ENDS_AT", "999")],
+            "not known: forced length",
+            "forces_length = false",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (_server, port) = started(folder.path(), "python3", environment);
+        let mut init = gate(&["init", "--engine", "custom", "--port", &port]);
+        let ended = Ended::of(&init.current_dir(&folder).output().unwrap()).expect(0);
+        ended.says(&[said]);
+        let read = |file: &str| std::fs::read_to_string(folder.path().join("gates").join(file));
+        let config = read("gate.toml").unwrap();
+        assert!(config.lines().any(|it| it == line), "{config}");
+    }
+}
+
 /// As it runs here, with its options; from the build in its own tree.
 #[test]
 fn a_known_engine_is_started_as_it_runs() {
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("vllm");
-    std::fs::write(&program, VLLM).unwrap();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let program = program.to_str().unwrap();
-    let port = &port.to_string();
     // As /proc names it.
     let python = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
         .output();
     let python = String::from_utf8(python.unwrap().stdout).unwrap();
     let python = python.trim();
-    let mut server = Command::new(python);
-    server.args([program, "serve", "m", "--enforce-eager", "--port", port]);
-    let mut server = Killed(server.spawn().unwrap());
-    let is_up = || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
-    while !is_up() && server.0.try_wait().unwrap().is_none() {
-        thread::sleep(Duration::from_millis(20));
-    }
+    let (_server, port) = started(folder.path(), python, &[("OBEYS", "1")]);
+    let program = folder.path().join("vllm");
+    let (program, port) = (program.to_str().unwrap(), &port);
     let rest = r#""serve", "m", "--enforce-eager", "--port", "{port}"]"#;
     let project = "[project]\nname = \"vllm\"\n";
     let built = format!(

@@ -200,6 +200,46 @@ fn void_samples_by_who_is_to_blame() {
     );
 }
 
+/// A model may end its answer at once, in both arms alike: few such requests are left out.
+#[test]
+fn answers_that_the_model_ends_at_once_are_left_out() {
+    let session = |of_base: &'static [usize], of_head: &'static [usize], reason: &'static str| {
+        spoiled(move |launch| {
+            let empty = if launch.arm == Arm::Base {
+                of_base
+            } else {
+                of_head
+            };
+            for index in empty {
+                let sample = &mut launch.samples[*index];
+                sample.void = void(VoidRule::NoOutput);
+                sample.finish_reason = Some(reason.to_owned());
+                sample.tokens.requested = None;
+            }
+        })
+    };
+    let both = session(&[3, 5], &[3, 5], "stop");
+    let got = judge(&tpot_plan(), &both);
+    let remarks = report::terminal(&both, &got, View::default());
+    let told = "8 of 120 requests are not compared: in both arms the model ended its answer before the first token";
+    assert_eq!(first(&got).verdict, Verdict::Pass, "{remarks}");
+    assert!(fixture::unwrapped(&remarks).contains(told), "{remarks}");
+    for (base, head, reason, rule) in [
+        (&[3][..], &[3, 5][..], "stop", "reliability"),
+        (&[3], &[5], "stop", "void-samples"),
+        (&[3], &[3], "length", "void-samples"),
+        // Over a tenth.
+        (&[1, 2, 3, 4], &[1, 2, 3, 4], "stop", "void-samples"),
+    ] {
+        let got = judge(&tpot_plan(), &session(base, head, reason));
+        assert_eq!(
+            first(&got).reason.rule.name(),
+            rule,
+            "{base:?} {head:?} {reason}"
+        );
+    }
+}
+
 /// Head answers otherwise where base's first `voids` of 30 requests are void.
 #[test]
 fn answers_that_base_did_not_give_are_not_compared() {

@@ -161,7 +161,7 @@ impl Seen<'_> {
         };
         let counted = transcript
             .completion_tokens
-            .map_or("no usage".to_owned(), |n| format!("usage says {n} tokens"));
+            .map_or("no usage".to_owned(), |n| format!("tokens by usage: {n}"));
         let unknown = transcript.unknown_field.as_deref();
         let unknown = unknown.map_or_else(String::new, |field| format!("; {}", text_in(field)));
         let detail = || format!("no output; {counted}{unknown}");

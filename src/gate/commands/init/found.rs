@@ -32,6 +32,8 @@ const ROOM: u32 = 512;
 const AT_ONCE: Duration = Duration::from_millis(250);
 /// Tokens of the answer that shows what a server can do.
 const TOKENS: u64 = 24;
+/// Within these an answer may end that did not within [`TOKENS`].
+const LONG_ANSWER: u64 = 256;
 
 /// Questions that a model answers in fewer tokens, unless the server forces it to go on.
 const SHORT: [&str; 6] = [
@@ -190,7 +192,7 @@ fn context(models: &str) -> Option<u32> {
     tokens.filter(|tokens| *tokens > 0)
 }
 
-/// Sends up to nineteen short requests, and longer ones to a server that is quick.
+/// Sends up to some thirty short requests, and longer ones to a server that is quick.
 async fn abilities(endpoint: &Endpoint) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
@@ -218,20 +220,13 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         chats: chat.is_ok(),
         ..stream.map_or_else(|_| Seen::default(), |stream| shown(stream))
     };
-    // One answer may be as long by chance.
-    for question in SHORT {
-        let (path, body) = match can.completes {
-            true => ("/v1/completions", asked("prompt", json!(question))),
-            false => {
-                let messages = json!([{"role": "user", "content": question}]);
-                ("/v1/chat/completions", asked("messages", messages))
-            }
-        };
-        if can.forces_length {
-            let stream = post(endpoint, path, &body).await;
-            can.forces_length = stream.is_ok_and(|stream| shown(&stream).forces_length);
-        }
-    }
+    can.forces_length = match (can.completes, can.chats) {
+        (true, true) => match forces_length(endpoint, false).await {
+            None => forces_length(endpoint, true).await,
+            seen => seen,
+        },
+        (_, chats) => forces_length(endpoint, chats).await,
+    };
     let (path, key, prompt) = match can.completes {
         true => ("/v1/completions", "prompt", json!("Hello")),
         false => ("/v1/chat/completions", "messages", messages),
@@ -284,6 +279,39 @@ async fn cached(endpoint: &Endpoint, last: u32) -> Option<u32> {
         cached = count.and_then(Value::as_u64);
     }
     u32::try_from(cached?).ok()
+}
+
+/// True if an answer that ends by itself goes on where that is asked for; `None` if none was seen to end.
+async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
+    let request = |question: &str, tokens: u64, is_forced: bool| {
+        let mut body = json!({
+            "model": &endpoint.model, "max_tokens": tokens, "temperature": 0,
+            "stream": true, "stream_options": {"include_usage": true},
+        });
+        match chat {
+            true => body["messages"] = json!([{"role": "user", "content": question}]),
+            false => body["prompt"] = json!(question),
+        }
+        if is_forced {
+            body["min_tokens"] = json!(tokens);
+            body["ignore_eos"] = json!(true);
+        }
+        body
+    };
+    let path = match chat {
+        true => "/v1/chat/completions",
+        false => "/v1/completions",
+    };
+    let asked = SHORT.map(|question| (question, TOKENS));
+    for (question, tokens) in asked.into_iter().chain([(SHORT[0], LONG_ANSWER)]) {
+        let free = post(endpoint, path, &request(question, tokens, false)).await;
+        let ended = free.ok().and_then(|stream| counted(&stream)) < Some(tokens);
+        if ended {
+            let forced = post(endpoint, path, &request(question, tokens, true)).await;
+            return Some(forced.ok().and_then(|stream| counted(&stream)) == Some(tokens));
+        }
+    }
+    None
 }
 
 /// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].
@@ -353,14 +381,21 @@ async fn tells_logprobs(endpoint: &Endpoint) -> bool {
     true
 }
 
+fn events(stream: &str) -> Vec<Value> {
+    let events = stream.lines().filter_map(|line| line.strip_prefix("data:"));
+    let events = events.filter_map(|data| serde_json::from_str(data.trim()).ok());
+    events.collect()
+}
+
+/// Tokens of a streamed answer, by its usage.
+fn counted(stream: &str) -> Option<u64> {
+    let completion = |event: &Value| event.get("usage")?.get("completion_tokens")?.as_u64();
+    events(stream).iter().filter_map(completion).next_back()
+}
+
 /// The abilities that a streamed answer shows.
 fn shown(stream: &str) -> Seen {
-    let events = stream.lines().filter_map(|line| line.strip_prefix("data:"));
-    let events: Vec<Value> = events
-        .filter_map(|data| serde_json::from_str(data.trim()).ok())
-        .collect();
-    let completion = |event: &Value| event.get("usage")?.get("completion_tokens")?.as_u64();
-    let tokens = events.iter().filter_map(completion).next_back();
+    let events = events(stream);
     let is_count_of_cached = |event: &Value| {
         let cached = event.pointer("/usage/prompt_tokens_details/cached_tokens");
         cached.is_some_and(Value::is_u64)
@@ -372,8 +407,7 @@ fn shown(stream: &str) -> Seen {
         ids.is_some_and(|ids| !ids.is_empty())
     };
     Seen {
-        stream_usage: tokens.is_some(),
-        forces_length: tokens == Some(TOKENS),
+        stream_usage: counted(stream).is_some(),
         return_token_ids: events.iter().any(has_ids),
         tells_cached: events.iter().any(is_count_of_cached),
         ..Seen::default()
@@ -388,8 +422,8 @@ mod tests {
     fn a_stream_shows_what_a_server_can_do() {
         let stream = "data: {\"choices\":[{\"text\":\"a\",\"token_ids\":[5]}]}\n\ndata: {\"choices\":[],\"usage\":{\"completion_tokens\":24}}\n\ndata: [DONE]\n";
         let all = shown(stream);
-        assert!(all.stream_usage && all.forces_length && all.return_token_ids);
-        assert!(!shown(&stream.replace("24", "7")).forces_length);
+        assert!(all.stream_usage && all.return_token_ids);
+        assert_eq!(counted(stream), Some(24));
         assert_eq!(shown("data: {}\n"), Seen::default());
     }
 

@@ -57,7 +57,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("completions", seen.completes),
         ("chat", seen.chats),
         ("usage in streams", seen.stream_usage),
-        ("forced length", seen.forces_length),
+        ("forced length", seen.forces_length == Some(true)),
         ("prompts as token ids", seen.prompt_ids.is_some()),
         ("token ids in streams", seen.return_token_ids),
         ("kept connections", seen.keeps_connections),
@@ -66,12 +66,17 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         (long.as_str(), seen.long_prompt.is_some()),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
-        let named = abilities.iter().filter(|(name, _)| !name.is_empty());
+        let is_seen_at_all = |name: &str| name != "forced length" || seen.forces_length.is_some();
+        let named = abilities
+            .iter()
+            .filter(|(name, _)| !name.is_empty() && is_seen_at_all(name));
         let names = named.filter(|(_, it)| *it == is_seen);
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
     });
-    listed.into_iter().flatten().collect()
+    let unseen = (seen.stream_usage && seen.forces_length.is_none())
+        .then(|| "not known: forced length (no answer ended by itself)".to_owned());
+    listed.into_iter().flatten().chain(unseen).collect()
 }
 
 /// The gates of each profile.

@@ -356,7 +356,9 @@ fn explained(explanation: &Explanation) -> Value {
         )
     });
     let answers = explanation.answers.iter().take(10).map(|row| {
-        context! { case => shown(&row.case), said => shown(&format!("{:?}", row.said)), expected => shown(&format!("{:?}", row.expected)) }
+        let quoted = |text: &String| shown(&format!("{text:?}"));
+        let [expected, alone] = [&row.expected, &row.alone].map(|text| text.as_ref().map(quoted));
+        context! { case => shown(&row.case), said => quoted(&row.said), expected, alone }
     });
     context! {
         sits => explanation.sits.as_deref().map(shown),
@@ -365,6 +367,8 @@ fn explained(explanation: &Explanation) -> Value {
         first_bad => first_bad,
         modes => explanation.modes.as_ref().map(|split| modes(explanation, split)),
         answers => answers.collect::<Vec<_>>(),
+        right => if explanation.answers.iter().any(|row| row.sent.is_some()) { "base" } else { "expected" },
+        has_alone => explanation.answers.iter().any(|row| row.alone.is_some()),
     }
 }
 

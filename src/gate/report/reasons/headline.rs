@@ -6,8 +6,8 @@ use super::sentence;
 use super::words::{capital, name_of};
 use verdict::plural::count;
 use verdict::record::{
-    Advice, CheckVerdict, Facts, Held, Hypothesis, Metric, MetricKind, Remark, RuleId, RunVerdict,
-    Statistic, Tested, Verdict,
+    Advice, CheckVerdict, Facts, Held, Hypothesis, Metric, MetricKind, Remark, Rule, RuleId,
+    RunVerdict, Statistic, Tested, Verdict,
 };
 
 /// The sentence; it may quote an engine.
@@ -106,7 +106,11 @@ fn failed(check: &CheckVerdict) -> Option<String> {
             let head = value(check.head);
             Some(match check.metric {
                 Metric::AnswerMismatches => {
-                    format!("Answers differ in {head}; up to {allowed} is allowed")
+                    let allowed = match check.rule {
+                        Rule::Ceiling { limit: 0.0 } => "none".to_owned(),
+                        _ => format!("up to {allowed}"),
+                    };
+                    format!("Answers differ in {head}; {allowed} is allowed")
                 }
                 _ => format!("{}: {head}; the limit is {allowed}", name()),
             })

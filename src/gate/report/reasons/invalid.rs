@@ -7,6 +7,8 @@ use verdict::record::{
     Arm, CheckVerdict, Exit, Facts, Failed, LaunchFact, Metric, Reason, RuleId, VoidRule, Voids,
 };
 
+const FREE_LENGTH: &str = "set `forces_length = false` under [engine] in gates/gate.toml";
+
 pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
     let metric = check.metric;
     match &reason.facts {
@@ -127,11 +129,8 @@ pub fn sentence(check: &CheckVerdict, reason: &Reason) -> String {
             // Such an engine may end an answer as its model does.
             let ends_early = voids.counts.contains_key(&VoidRule::FinishReason);
             let remedy = match ends_early && !only_head {
-                true => {
-                    "; if the engine does not honour `ignore_eos`, set `forces_length = false` under [engine] in \
-                     gates/gate.toml"
-                }
-                false => "",
+                true => format!("; if the engine does not honour `ignore_eos`, {FREE_LENGTH}"),
+                false => String::new(),
             };
             format!("invalid requests{whose}: {}{remedy}", listed(voids))
         }
@@ -283,7 +282,15 @@ fn unanswered(check: &CheckVerdict, rule: RuleId, arm: Option<Arm>, voids: &Void
         }
         _ => String::new(),
     };
-    format!("{arms} failed to answer: {}{end}", listed(voids))
+    // A model may end at once where the length is not forced.
+    let is_empty = voids.counts.contains_key(&VoidRule::NoOutput) && arm.is_none();
+    let advice = match is_empty {
+        true => format!(
+            "; if the model ends these answers at once, {FREE_LENGTH}, or send other prompts"
+        ),
+        false => String::new(),
+    };
+    format!("{arms} failed to answer: {}{end}{advice}", listed(voids))
 }
 
 /// `the detail (request 7 of tpot/decode in launch 2 of head; in all 3 × cut-stream, 1 × status)`.

@@ -112,6 +112,9 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
              `telemetry.others_cpu` in gates/gate.toml bounds what a launch may have beside it",
             number(*cores)
         ),
+        Remark::Empty { empty, all } => format!(
+            "{empty} of {all} requests are not compared: in both arms the model ended its answer before the first token"
+        ),
         Remark::Blank { arm, blank, all } => format!(
             "{blank} of {all} answers of {} are blank: see whether they should be",
             arm.name()

@@ -80,9 +80,9 @@ fn why_unsure(check: &CheckVerdict) -> String {
     let why = match check.metric {
         Metric::AnswerMismatches => {
             return format!(
-                "these may be meant: then waive this check (gates/waivers.toml). Or they are near-ties, two tokens about \
-                 equally likely, chosen by rounding: to settle it, set `top_k`, and a `near_tie` as wide as the engine's own, \
-                 in gates/{file}.toml, if it gives log-probabilities; else send four times as many prompts"
+                "these are faults, or near-ties: two tokens about equally likely, chosen by rounding. To settle it, set `top_k`, \
+                 and a `near_tie` as wide as the engine's own, in gates/{file}.toml, if it gives log-probabilities; else set \
+                 `prompts` four times as high there. If they are meant, waive this check (gates/waivers.toml)"
             );
         }
         Metric::StreamMismatches => {

@@ -6,6 +6,7 @@ mod modes;
 pub use modes::modes;
 
 use super::answer_counts::untold;
+use super::rules::void_samples;
 use super::rules::{others_cores, reads_gaps, stolen_share};
 use super::session::base_of;
 use super::test_kind::TestKind;
@@ -43,6 +44,7 @@ pub fn add(view: &View<'_, '_>, check: &mut CheckVerdict) {
     check
         .remarks
         .extend(arms().filter_map(|arm| first_events(view, arm)));
+    check.remarks.extend(empty(view));
     check.remarks.extend(repeated(view));
     check.remarks.extend(resent(view));
     if check.verdict == Verdict::Pass {
@@ -145,6 +147,12 @@ fn blank(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
     let tally = &view.of(arm).tally;
     let (blank, all) = (tally.blank, tally.all);
     (blank > 0 && may_not_end(view)).then_some(Remark::Blank { arm, blank, all })
+}
+
+fn empty(view: &View<'_, '_>) -> Option<Remark> {
+    let empty = void_samples::empty_in_both(view).len();
+    let all = view.of(Arm::Head).kept.iter().map(|it| it.sent).sum();
+    (empty > 0).then_some(Remark::Empty { empty, all })
 }
 
 fn first_events(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {

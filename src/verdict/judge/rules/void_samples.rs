@@ -9,10 +9,13 @@ use crate::record::{
     Arm, Facts, Launch, Metric, Phase, RuleId, Sample, Verdict, Void, VoidRule, Voids,
 };
 use crate::stats;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Fewer requests of head that break the API where base's do not may be chance.
 const LEAST_BROKEN: usize = 3;
+
+/// Share of requests that a model may answer with nothing, in both arms.
+const EMPTY: f64 = 0.1;
 
 /// Share of head's answers that may have no other to be compared with.
 const UNCOMPARED: f64 = 0.1;
@@ -21,10 +24,12 @@ const UNCOMPARED: f64 = 0.1;
 /// arms was asked wrongly; and any other rule says that the measurement cannot be trusted.
 pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let metric = view.case.check.metric;
-    let unanswered = |arm| without_counted(&view.of(arm).unanswered, metric);
+    let empty = empty_in_both(view);
+    let kept = |voids: &[_]| without_counted(voids, metric, &empty);
+    let unanswered = |arm| kept(&view.of(arm).unanswered);
     let (base, mut head) = (&unanswered(Arm::Base), unanswered(Arm::Head));
     if base.is_empty() && head.is_empty() {
-        head = without_counted(&view.of(Arm::Head).lost_elsewhere, metric);
+        head = kept(&view.of(Arm::Head).lost_elsewhere);
         if !head.is_empty() && base_loses_any(view) {
             return invalid(RuleId::VoidSamples, unanswered_in(None, &head)?);
         }
@@ -215,15 +220,49 @@ fn counts_measured(metric: Metric) -> bool {
     )
 }
 
-/// Without those that the metric counts itself.
+/// Without those that the metric counts itself, and those that a model answers with nothing.
 fn without_counted<'a>(
     voids: &[(&'a Launch, &'a Sample)],
     metric: Metric,
+    empty: &BTreeSet<Request<'_>>,
 ) -> Vec<(&'a Launch, &'a Sample)> {
-    let kept = voids
-        .iter()
-        .filter(|(_, sample)| !is_counted(metric, sample));
-    kept.copied().collect()
+    let is_kept = |(launch, sample): &&(&Launch, &Sample)| {
+        !is_counted(metric, sample) && !empty.contains(&request(launch, sample))
+    };
+    voids.iter().filter(is_kept).copied().collect()
+}
+
+/// A block, a workload and a request of it, which both arms are sent.
+pub type Request<'a> = (u32, &'a str, u32);
+
+fn request<'a>(launch: &Launch, sample: &'a Sample) -> Request<'a> {
+    (launch.block, &sample.workload, sample.index)
+}
+
+/// Requests whose answer ends by itself before its first token, in both arms: so the model answers them. None if they are
+/// over a tenth.
+pub fn empty_in_both<'a>(view: &View<'_, 'a>) -> BTreeSet<Request<'a>> {
+    let of = |arm| -> BTreeSet<Request<'a>> {
+        let evidence = view.of(arm);
+        let lost = evidence.unanswered.iter().chain(&evidence.lost_elsewhere);
+        let empty = lost.filter(|(_, sample)| is_empty(sample));
+        empty
+            .map(|(launch, sample)| request(launch, sample))
+            .collect()
+    };
+    let both = &of(Arm::Base) & &of(Arm::Head);
+    let sent: usize = view.of(Arm::Head).kept.iter().map(|it| it.sent).sum();
+    match both.len() as f64 <= EMPTY * sent as f64 {
+        true => both,
+        false => BTreeSet::new(),
+    }
+}
+
+/// True of an answer that had no tokens where as many as the model likes were allowed.
+fn is_empty(sample: &Sample) -> bool {
+    let is_void = |void: &Void| void.rule == VoidRule::NoOutput;
+    let has_ended = sample.finish_reason.as_deref() == Some("stop");
+    has_ended && sample.tokens.requested.is_none() && sample.void.as_ref().is_some_and(is_void)
 }
 
 fn is_counted(metric: Metric, sample: &Sample) -> bool {

@@ -222,7 +222,7 @@ fn slow(requests: &RequestSpread, e: &Explanation) -> String {
     } else if share > 0.05 {
         "some of them: a slow mode"
     } else {
-        "no slow mode: if it is slower, all moved a little"
+        "no slow mode: if anything moved, all of them did"
     };
     let threshold = numbers::value(*threshold, e.unit);
     format!("{beyond} of its {of} values are beyond base's p99, {threshold}: {words}")

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::record::{Condition, LEFT_CASE, Phase, Sample};
+use crate::record::{Arm, Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +71,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let moves = base_moves(requests);
     let explained = head.weigh_untied(&of_base, moves);
     base.weigh_untied(&of_base, 0.0);
-    head.stopped(&requests.all, Some(&requests.base), near_tie);
+    let beside = (at.launch.arm == Arm::Head).then_some(&requests.base[..]);
+    head.stopped(&requests.all, beside, near_tie);
     base.stopped(&requests.base, None, near_tie);
     head.refused(of(Condition::Refused));
     head.wrong.extend(drawn::refused(of(Condition::Drawn)));
@@ -123,6 +124,14 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
         at_least: Some(wrong.len() as f64),
         ..LaunchMeasure::single((wrong.len() + open.len()) as f64, head.answers)
     };
+    let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
+    let quoted = &all[..all.len().min(QUOTED)];
+    measure.quoted = quoted.iter().map(|told| told.index).collect();
+    let quoted = quoted.iter().map(|told| told.text.clone());
+    measure.remarks.extend(quoted);
+    if all.len() > QUOTED {
+        measure.remarks.push(head.by_situation(&all));
+    }
     if !obeys {
         measure.remarks.push(SAMPLES_FREELY.to_owned());
     }
@@ -157,7 +166,6 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
              answers to one prompt, up to {moves:.2} nats: a `near_tie` beyond that takes them for near-ties"
         ));
     }
-    let all: Vec<&Told> = wrong.into_iter().chain(open).collect();
     let is_drawn = |told: &&Told| told.situation.starts_with(Condition::Drawn.name());
     if draws_others && all.iter().all(is_drawn) {
         measure.remarks.push(OTHER_DRAWS.to_owned());
@@ -169,13 +177,6 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
             "base itself answers {own_of_base} of its prompts otherwise than alone: it is not deterministic, and head's differences \
              are held against these"
         ));
-    }
-    let quoted = &all[..all.len().min(QUOTED)];
-    measure.quoted = quoted.iter().map(|told| told.index).collect();
-    let quoted = quoted.iter().map(|told| told.text.clone());
-    measure.remarks.extend(quoted);
-    if all.len() > QUOTED {
-        measure.remarks.push(head.by_situation(&all));
     }
     Ok(measure)
 }
@@ -422,7 +423,7 @@ impl<'a> Compared<'a> {
         }
     }
 
-    /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; none in the rest`.
+    /// `and 9 more of 160 compared; by situation: in a batch, streamed 8 of 40; alone, streamed 4 of 40; elsewhere none`.
     fn by_situation(&self, all: &[&Told]) -> String {
         let (more, of) = (all.len() - QUOTED, self.answers);
         let text = format!("and {more} more of {of} compared");
@@ -446,10 +447,10 @@ impl<'a> Compared<'a> {
         let unlisted = counts[listed.len()..differing].iter();
         let (differ, n) = unlisted.fold((0, 0), |(k, m), (differ, _, n)| (k + differ, m + n));
         if n > 0 {
-            listed.push(format!("others {differ} of {n}"));
+            listed.push(format!("in others {differ} of {n}"));
         }
         if differing < counts.len() {
-            listed.push("none in the rest".to_owned());
+            listed.push("elsewhere none".to_owned());
         }
         format!("{text}; by situation: {}", listed.join("; "))
     }

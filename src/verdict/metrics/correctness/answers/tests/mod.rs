@@ -420,7 +420,7 @@ fn many_differences_are_counted_by_situation() {
     let measure = of(None, &launch(0, samples), None).unwrap();
     assert_eq!(
         measure.remarks.last().unwrap(),
-        "and 2 more of 12 compared; by situation: in a batch, streamed 5 of 6; none in the rest"
+        "and 2 more of 12 compared; by situation: in a batch, streamed 5 of 6; elsewhere none"
     );
 }
 
