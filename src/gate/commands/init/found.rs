@@ -11,7 +11,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verdict::record::is_ignorable;
 
 /// Default ports: vLLM and this program, llama.cpp, SGLang, Ollama, LM Studio, and common ones of web servers.
@@ -316,33 +316,42 @@ async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
 
 /// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].
 async fn long_prompt(endpoint: &Endpoint, last: u32) -> Option<u32> {
-    let mut longest = None;
-    for tokens in [PAGES].into_iter().chain(LONG_PROMPTS) {
-        // The first of a length may be slower: something is compiled or captured.
-        let is_quick = computes_at_once(endpoint, tokens, last, 0).await
-            || computes_at_once(endpoint, tokens, last, 1).await;
-        if !is_quick {
+    let mut endpoint = endpoint.clone();
+    // A slow server is soon left.
+    endpoint.request_timeout = 4 * AT_ONCE;
+    let mut before = (PAGES, time_of_prompt(&endpoint, PAGES, last).await?);
+    for tokens in LONG_PROMPTS {
+        let expected = before.1 * (tokens + ROOM) / (before.0 + ROOM);
+        if expected > endpoint.request_timeout {
             break;
         }
-        longest = Some(tokens);
+        // The first of a length may be slower: something is compiled or captured.
+        let first = time_of_prompt(&endpoint, tokens, last).await;
+        let elapsed = match first {
+            Some(first) if first > AT_ONCE => time_of_prompt(&endpoint, tokens, last).await,
+            first => first,
+        };
+        match elapsed.filter(|elapsed| *elapsed <= AT_ONCE) {
+            Some(elapsed) => before = (tokens, elapsed),
+            None => break,
+        }
     }
-    longest.filter(|tokens| *tokens > PAGES)
+    Some(before.0).filter(|tokens| *tokens > PAGES)
 }
 
-/// True if a prompt that no cache knows is computed at once, and none of its tokens was left out.
-async fn computes_at_once(endpoint: &Endpoint, tokens: u32, last: u32, turn: u32) -> bool {
+/// How long the answer to a prompt that no cache knows takes; `None` if there is none, or not all of the prompt was computed.
+async fn time_of_prompt(endpoint: &Endpoint, tokens: u32, last: u32) -> Option<Duration> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let length = tokens + ROOM;
-    let ids = (0..length).map(|place| 3 + (place * 11 + length + turn) % (last - 3));
+    let ids = (0..length).map(|place| 3 + (place * 11 + now.subsec_micros()) % (last - 3));
     let prompt: Vec<u32> = ids.collect();
     let body = json!({"model": &endpoint.model, "prompt": prompt, "max_tokens": 1});
     let asked = Instant::now();
-    let answer = post(endpoint, "/v1/completions", &body).await;
-    let is_quick = asked.elapsed() <= AT_ONCE;
-    let answer = answer
-        .ok()
-        .and_then(|answer| serde_json::from_str(&answer).ok());
-    let counted = answer.and_then(|answer: Value| answer.pointer("/usage/prompt_tokens")?.as_u64());
-    is_quick && counted == Some(u64::from(length))
+    let answer = post(endpoint, "/v1/completions", &body).await.ok()?;
+    let elapsed = asked.elapsed();
+    let answer: Value = serde_json::from_str(&answer).ok()?;
+    let counted = answer.pointer("/usage/prompt_tokens")?.as_u64();
+    (counted == Some(u64::from(length))).then_some(elapsed)
 }
 
 /// True if completions list the likeliest tokens, streamed and whole.
