@@ -14,7 +14,7 @@
 //!   temperature 1 with one seed;
 //! - stopped: the known prompts once more, each up to the first of some strings;
 //! - ended: questions over the chat route, whole and then streamed, which the model ends by itself, and as plain text;
-//! - penalised: the questions' texts with penalties for tokens that are there already, each beside the same without;
+//! - penalised: texts that ask for repetition, each with either penalty for tokens that are there already, and without;
 //! - refused: between the known prompts of a batch, requests that an engine should refuse;
 //! - left: of what is prefilled every second answer is left by its client as it begins; those beside new prompts most while
 //!   the prompt is computed, and they are then answered alone, from what the cache kept of them.
@@ -23,14 +23,15 @@
 
 use super::bad_request::BAD;
 use super::prompt::SentPrompt;
-use super::questions::{QUESTIONS, STORIES};
+use super::questions::{QUESTIONS, REPEATED, STORIES};
+use super::request::Penalty;
 use super::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::{Output, chat, prompted};
 use crate::socket::connection::Ask;
 use crate::{Endpoint, PromptSeed};
 use std::time::Duration;
 use verdict::plan::Answers;
-use verdict::record::{Condition, LEFT_CASE, Phase, Setting, WITH_PENALTIES};
+use verdict::record::{Condition, LEFT_CASE, Phase, Setting, WITH};
 
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
@@ -158,6 +159,7 @@ impl Writer<'_> {
             // Engines differ in which tokens they list of a stop string.
             logprobs: (self.answers.logprobs.top_k).filter(|_| condition != Condition::Stopped),
             condition: Some(condition),
+            penalty: None,
             is_free: condition == Condition::Stopped,
             leaves: None,
         };
@@ -252,24 +254,24 @@ impl Writer<'_> {
         Wave::new(requests, Pace::Slots(1))
     }
 
-    /// The text of each question without penalties, and then with them.
+    /// Each text without a penalty, and with either: in turn, so that those with and those without are in flight together.
     fn penalised(&mut self) -> Wave {
         const TOKENS: u32 = 32;
         let mut requests = Vec::new();
-        for (number, question) in QUESTIONS.iter().enumerate() {
+        for (number, repeated) in REPEATED.iter().enumerate() {
             let streamed = number.is_multiple_of(2);
-            for is_penalised in [false, true] {
-                let with = if is_penalised { WITH_PENALTIES } else { "" };
-                let case = format!("text {number} again{with}");
+            for penalty in [None, Some(Penalty::Frequency), Some(Penalty::Presence)] {
+                let with = penalty.map_or_else(String::new, |it| format!("{WITH}{}", it.name()));
+                let case = format!("repetition {number}{with}");
                 let (label, output) = self.ended(Condition::Penalised, &case, TOKENS, streamed);
                 let output = Output {
-                    condition: output.condition.filter(|_| is_penalised),
+                    penalty,
                     // Some engines list them with the penalties, some without.
-                    logprobs: None,
+                    logprobs: output.logprobs.filter(|_| penalty.is_none()),
                     ..output
                 };
                 let said = SentPrompt::Text {
-                    text: question.text.to_owned(),
+                    text: format!("Repeat this ten times: {repeated}"),
                     unfit: None,
                 };
                 requests.push(prompted(self.endpoint, said, label, output));

@@ -19,7 +19,9 @@ pub mod talk;
 pub mod trace;
 
 use self::prompt::SentPrompt;
-use self::request::{Chat, ChatLogprobs, Completion, Extras, Length, Message, Mode, Prompt, body};
+use self::request::{
+    Chat, ChatLogprobs, Completion, Extras, Length, Message, Mode, Penalty, Prompt, body,
+};
 use self::request_plan::{CHAT, COMPLETIONS, Expect, Label, Pace, Planned, Wave};
 use super::socket::connection::Ask;
 use super::{Endpoint, PromptSeed};
@@ -114,6 +116,7 @@ pub struct Output {
     pub logprobs: Option<u32>,
     /// Requests that are sampled or stopped have further parameters.
     pub condition: Option<Condition>,
+    pub penalty: Option<Penalty>,
     /// Its length is not forced: it ends by itself, or at a string.
     pub is_free: bool,
     /// The client disconnects after this time, or as the answer begins; `None`: never.
@@ -127,6 +130,7 @@ impl Output {
             streamed: false,
             logprobs: None,
             condition: None,
+            penalty: None,
             is_free: false,
             leaves: None,
         }
@@ -207,11 +211,14 @@ fn mode(endpoint: &Endpoint, output: Output) -> Mode {
         true => stream(endpoint),
         false => Mode::WHOLE,
     };
+    let mode = match output.penalty {
+        Some(penalty) => mode.penalised(penalty),
+        None => mode,
+    };
     match output.condition {
         Some(Condition::Sampled) => mode.sampled(),
         Some(Condition::Drawn) => mode.drawn(),
         Some(Condition::Stopped) => mode.stopped(),
-        Some(Condition::Penalised) => mode.penalised(),
         _ => mode,
     }
 }

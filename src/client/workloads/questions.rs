@@ -66,6 +66,18 @@ pub const STORIES: [Question; plan::STORIES as usize] = [
     asked("Invent a game, and explain its rules."),
 ];
 
+/// What a model is asked to repeat, which penalties keep it from.
+pub const REPEATED: [&str; plan::REPEATED as usize] = [
+    "one two",
+    "yes no",
+    "red blue green",
+    "la la di",
+    "the cat and the dog",
+    "1 2 3",
+    "tick tock",
+    "hello hello world",
+];
+
 impl Question {
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();

@@ -128,6 +128,26 @@ const BEST_ALONE: f32 = 1e-6;
 /// Seed of what is sampled.
 const SEED: u32 = 7;
 
+/// OpenAI's API takes up to 2.
+const PENALTY: f32 = 1.5;
+
+/// What a token costs that is there already: for each time, or once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Penalty {
+    Frequency,
+    Presence,
+}
+
+impl Penalty {
+    /// The end of a case's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Frequency => "frequency penalty",
+            Self::Presence => "presence penalty",
+        }
+    }
+}
+
 /// Streamed or whole, and greedy.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Mode {
@@ -207,11 +227,12 @@ impl Mode {
         }
     }
 
-    /// The same with penalties for tokens that are there already.
-    pub fn penalised(self) -> Self {
+    /// The same with a penalty for tokens that are there already.
+    pub fn penalised(self, penalty: Penalty) -> Self {
+        let of = |this| (penalty == this).then_some(PENALTY);
         Self {
-            frequency_penalty: Some(1.0),
-            presence_penalty: Some(0.5),
+            frequency_penalty: of(Penalty::Frequency),
+            presence_penalty: of(Penalty::Presence),
             ..self
         }
     }

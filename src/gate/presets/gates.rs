@@ -158,11 +158,14 @@ impl Preset<'_> {
         };
         // llama-cpp-python's own default context is 2,048 tokens, and a word may be two.
         let (modes, longest) = match streams {
-            true => ("[true, false]", self.long_prompt),
+            true => ("[true, false]", LONG_PROMPT),
             false => ("[false]", 512),
         };
-        let longest = self.longest(longest);
-        let contexts = format!("[128, {longest}]");
+        let contexts = format!("[128, {}]", self.longest(longest));
+        let longest = self.longest(match streams {
+            true => self.long_prompt,
+            false => longest,
+        });
         let beside = match self.long_prompt {
             LONG_PROMPT => format!(
                 "{{ quick = {}, full = {} }}",

@@ -153,6 +153,12 @@ impl<'a> Evidence<'a> {
         self.lost_elsewhere.extend(of(&answers.lost_elsewhere));
     }
 
+    /// Launches of blocks that count, and of those that do not.
+    pub fn launches(&self) -> impl Iterator<Item = &'a Launch> {
+        let readings = self.kept.iter().chain(&self.dropped);
+        readings.map(|reading| reading.launch)
+    }
+
     /// Samples of all launches that its engine did not answer, of whichever part of the workload.
     pub fn lost(&self) -> impl Iterator<Item = &'a Sample> {
         let of = |readings: &[Reading<'a>]| -> Vec<&'a Sample> {

@@ -22,7 +22,7 @@ pub use model::{
     Answers, Arrivals, BAD_REQUESTS, BaselineConfig, Bound, Build, CALIBRATED_LAUNCHES, Cached,
     CalibrationConfig, Check, Contender, Cooldown, Design, Engine, EngineMetrics, EngineSeries,
     FirstRequest, Gate, GoldenCase, GoldenToken, Goldens, Host, LAUNCHES, Logprobs, Matrix, Mixed,
-    Named, Part, Plan, Plausible, PromptBlocks, QUESTIONS, RequestBounds, Rule, STORIES,
+    Named, Part, Plan, Plausible, PromptBlocks, QUESTIONS, REPEATED, RequestBounds, Rule, STORIES,
     SandboxSetting, Session, Shape, Slo, Spending, Staggered, Steady, Suite, TaskCase, Tasks,
     Telemetry, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn, Waiver, Workload,
     WorkloadKind,

@@ -47,7 +47,7 @@ pub use run::{
 pub use sample::{
     CacheState, Condition, EARLIER_TURNS, LEFT_CASE, Phase, STOPS, SYSTEM_MESSAGE, Sample,
     ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob, USUAL_TOKENS_AN_EVENT, Void,
-    VoidRule, WITH_PENALTIES, is_blank, is_ignorable,
+    VoidRule, WITH, is_blank, is_ignorable,
 };
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};

@@ -154,7 +154,7 @@ pub enum Condition {
     Left,
     /// A question over the chat route, or as plain text, whose answer ends by itself.
     Ended,
-    /// A text answered with penalties for tokens that are there already, or beside one that is.
+    /// A text answered with a penalty for tokens that are there already, or beside such.
     Penalised,
     /// A bad request, sent beside other prompts.
     Refused,
@@ -173,8 +173,8 @@ pub const SYSTEM_MESSAGE: &str = ", system message";
 /// … and this if they have earlier turns.
 pub const EARLIER_TURNS: &str = ", earlier turns";
 
-/// Cases of [`Condition::Penalised`] that have penalties end so; those beside them end otherwise.
-pub const WITH_PENALTIES: &str = ", penalised";
+/// The case of a text of [`Condition::Penalised`] that has a penalty is that of the text without, this, and the penalty's name.
+pub const WITH: &str = ", with ";
 
 impl Condition {
     /// The words of reports.

@@ -263,7 +263,7 @@ fn a_known_engine_may_be_taken_for_ones_own() {
 
 /// A server that says that it is vLLM, with a vocabulary of 400 tokens and a cache of pages of 128.
 const VLLM: &str = r#"
-import json, os, sys
+import json, os, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -279,13 +279,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/metrics":
             return self.send(404, "")
-        self.send(200, json.dumps({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": 4096}]}))
+        self.send(200, json.dumps({"data": [{"id": "m", "owned_by": "vllm", "max_model_len": int(os.environ.get("CONTEXT", 4096))}]}))
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = asked.get("prompt")
         if isinstance(prompt, list) and max(prompt) >= 400:
             return self.send(400, json.dumps({"error": {"message": "out of vocabulary"}}))
         cached = 128 if isinstance(prompt, list) and len(prompt) == 255 else 0
+        if "SLOW" in os.environ and isinstance(prompt, list) and len(prompt) > 2000:
+            time.sleep(0.3)
         most, ends_at = asked.get("max_tokens", 16), int(os.environ.get("ENDS_AT", 9))
         tokens = most if "OBEYS" in os.environ and asked.get("ignore_eos") else min(most, ends_at)
         counts = {"prompt_tokens": len(prompt) if isinstance(prompt, list) else 1, "completion_tokens": tokens}
@@ -317,36 +319,66 @@ fn started(folder: &Path, python: &str, environment: &[(&str, &str)]) -> (Killed
     (server, port)
 }
 
-/// An end of sequence that is rare shows by itself whether the engine goes on where that is asked for. A prompt of 4,096 tokens
-/// and more is computed at once here; of 12,288 there is no room.
+/// An end of sequence that is rare shows by itself whether the engine goes on where that is asked for.
 #[test]
 fn a_forced_length_is_believed_where_an_answer_was_seen_to_end() {
+    let (yes, no) = ("forces_length = true", "forces_length = false");
     for (environment, said, line) in [
         (
             &[("ENDS_AT", "200"), ("OBEYS", "1")][..],
             "forced length, prompts",
-            "forces_length = true",
+            yes,
         ),
-        (
-            &[("ENDS_AT", "200")],
-            "not supported: forced length",
-            "forces_length = false",
-        ),
-        (
-            &[("ENDS_AT", "999")],
-            "not known: forced length",
-            "forces_length = false",
-        ),
+        (&[("ENDS_AT", "200")], "not supported: forced length", no),
+        (&[("ENDS_AT", "999")], "not known: forced length", no),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let (_server, port) = started(folder.path(), "python3", environment);
-        let mut init = gate(&["init", "--engine", "custom", "--port", &port]);
-        let ended = Ended::of(&init.current_dir(&folder).output().unwrap()).expect(0);
-        ended.says(&[said]);
-        let read = |file: &str| std::fs::read_to_string(folder.path().join("gates").join(file));
-        let config = read("gate.toml").unwrap();
-        assert!(config.lines().any(|it| it == line), "{config}");
+        let (said_all, read) = set_up(environment);
+        assert!(said_all.contains(said), "{said_all}");
+        assert!(read("gate.toml").lines().any(|it| it == line));
     }
+}
+
+/// A prompt is as long as the context has room for, and as a server computes at once.
+#[test]
+fn a_quick_server_is_sent_long_prompts() {
+    for (environment, tokens) in [
+        (&[][..], 1024),
+        (&[("CONTEXT", "8192")], 4096),
+        (&[("CONTEXT", "14000")], 4096),
+        (&[("CONTEXT", "40000")], 12_288),
+        (&[("CONTEXT", "40000"), ("SLOW", "1")], 1024),
+    ] {
+        let (said, read) = set_up(environment);
+        let is_said = said.contains(&format!("long prompts ({tokens} tokens)"));
+        assert_eq!(is_said, tokens > 1024, "{environment:?}: {said}");
+        let beside = match tokens {
+            1024 => "beside_tokens = { quick = 512, full = 1024 }".to_owned(),
+            _ => format!("beside_tokens = {tokens}"),
+        };
+        let lines = [
+            ("long-prompts.toml", format!("prompt_tokens = {tokens}")),
+            ("answers.toml", beside),
+            ("matrix.toml", "contexts = [128, 1024]".to_owned()),
+        ];
+        for (file, line) in lines {
+            let text = read(file);
+            assert!(
+                text.lines().any(|it| it == line),
+                "{environment:?} {file}: {text}"
+            );
+        }
+    }
+}
+
+/// What `gate init` says of the server as one's own engine, and reads of the files that it writes.
+fn set_up(environment: &[(&str, &str)]) -> (String, impl Fn(&str) -> String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, port) = started(folder.path(), "python3", environment);
+    let mut init = gate(&["init", "--engine", "custom", "--port", &port]);
+    let ended = Ended::of(&init.current_dir(&folder).output().unwrap()).expect(0);
+    let read =
+        move |file: &str| std::fs::read_to_string(folder.path().join("gates").join(file)).unwrap();
+    (ended.stderr, read)
 }
 
 /// As it runs here, with its options; from the build in its own tree.

@@ -264,19 +264,21 @@ fn draws_that_are_others_than_bases_are_no_pass() {
 fn penalties_that_are_lost_or_reach_others_are_no_pass() {
     for able in [ENGINES[0], ENGINES[3]] {
         let told = |head| story(able, &[], head);
-        let lost = &["is what it is without penalties; base's is another"];
+        let lost = &["is what it is without the penalty; base's is another"];
         told(&["penalties=0"]).says("same", "fail", "ceiling", lost);
-        let quoted = &["penalties in the batch", "streamed, prompt text"];
+        told(&["penalties=5"]).says("same", "fail", "ceiling", &[lost[0], "presence penalty"]);
+        let quoted = &["penalties in the batch", "prompt repetition"];
         for other in [&["penalties=2"], &["penalties=4"]] {
             told(other).says("same", "fail", "ceiling", quoted);
         }
         // Main has none: its answers say nothing on them.
         let refused = story(able, &["penalties=3"], &["penalties=3"]);
         refused.says("same", "pass", "ceiling", &[]);
-        let remark = "base refuses 8 of the requests with penalties (status 400)";
+        let remark = "base refuses 16 of the requests with penalties (status 400)";
         refused.notes("same", remark);
         let ignored = story(able, &["penalties=0"], &["penalties=0"]);
         ignored.says("same", "pass", "ceiling", &[]);
+        ignored.notes("same", "base answers with penalties as without");
     }
 }
 

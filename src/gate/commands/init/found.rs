@@ -12,6 +12,8 @@ use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
 use verdict::record::is_ignorable;
 
 /// Default ports: vLLM and this program, llama.cpp, SGLang, Ollama, LM Studio, and common ones of web servers.
@@ -119,7 +121,7 @@ async fn at(port: u16, root: &Path, given: Option<&str>) -> Option<Found> {
     let seen = Seen {
         context: context(&models),
         tells_metrics: scrape(&endpoint, "/metrics").await.is_ok(),
-        ..abilities(&endpoint).await
+        ..abilities(&endpoint, context(&models)).await
     };
     if !is_listed && !seen.completes && !seen.chats {
         return None;
@@ -193,7 +195,7 @@ fn context(models: &str) -> Option<u32> {
 }
 
 /// Sends up to some thirty short requests, and longer ones to a server that is quick.
-async fn abilities(endpoint: &Endpoint) -> Seen {
+async fn abilities(endpoint: &Endpoint, context: Option<u32>) -> Seen {
     let model = &endpoint.model;
     let asked = |key: &str, prompt: Value| {
         json!({
@@ -225,6 +227,7 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
             None => forces_length(endpoint, true).await,
             seen => seen,
         },
+        (false, false) => None,
         (_, chats) => forces_length(endpoint, chats).await,
     };
     let (path, key, prompt) = match can.completes {
@@ -260,7 +263,7 @@ async fn abilities(endpoint: &Endpoint) -> Seen {
         can.page = (page < PAGES && page > 0 && PAGES.is_multiple_of(page)).then_some(page);
     }
     if let Some(last) = can.prompt_ids {
-        can.long_prompt = long_prompt(endpoint, last).await;
+        can.long_prompt = long_prompt(endpoint, last, context).await;
     }
     can
 }
@@ -305,8 +308,8 @@ async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
     let asked = SHORT.map(|question| (question, TOKENS));
     for (question, tokens) in asked.into_iter().chain([(SHORT[0], LONG_ANSWER)]) {
         let free = post(endpoint, path, &request(question, tokens, false)).await;
-        let ended = free.ok().and_then(|stream| counted(&stream)) < Some(tokens);
-        if ended {
+        let free = free.ok().and_then(|stream| counted(&stream));
+        if free.is_some_and(|free| free < tokens) {
             let forced = post(endpoint, path, &request(question, tokens, true)).await;
             return Some(forced.ok().and_then(|stream| counted(&stream)) == Some(tokens));
         }
@@ -315,14 +318,16 @@ async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
 }
 
 /// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].
-async fn long_prompt(endpoint: &Endpoint, last: u32) -> Option<u32> {
+async fn long_prompt(endpoint: &Endpoint, last: u32, context: Option<u32>) -> Option<u32> {
     let mut endpoint = endpoint.clone();
     // A slow server is soon left.
-    endpoint.request_timeout = 4 * AT_ONCE;
+    endpoint.request_timeout = 8 * AT_ONCE;
     let mut before = (PAGES, time_of_prompt(&endpoint, PAGES, last).await?);
-    for tokens in LONG_PROMPTS {
+    // As long as the gates' prompts may be.
+    let room = context.map_or(u32::MAX, |context| context / 4 * 3);
+    for tokens in LONG_PROMPTS.into_iter().filter(|it| *it <= room) {
         let expected = before.1 * (tokens + ROOM) / (before.0 + ROOM);
-        if expected > endpoint.request_timeout {
+        if expected > 4 * AT_ONCE {
             break;
         }
         // The first of a length may be slower: something is compiled or captured.
@@ -331,10 +336,22 @@ async fn long_prompt(endpoint: &Endpoint, last: u32) -> Option<u32> {
             Some(first) if first > AT_ONCE => time_of_prompt(&endpoint, tokens, last).await,
             first => first,
         };
-        match elapsed.filter(|elapsed| *elapsed <= AT_ONCE) {
-            Some(elapsed) => before = (tokens, elapsed),
-            None => break,
+        let Some(elapsed) = elapsed.filter(|elapsed| *elapsed <= AT_ONCE) else {
+            break;
+        };
+        // A gate has five in flight: its cache has room for them.
+        let mut crowd = JoinSet::new();
+        for turn in 0..5 {
+            let endpoint = endpoint.clone();
+            crowd.spawn(async move {
+                sleep(turn * Duration::from_millis(1)).await;
+                time_of_prompt(&endpoint, tokens, last).await
+            });
         }
+        if crowd.join_all().await.iter().any(Option::is_none) {
+            break;
+        }
+        before = (tokens, elapsed);
     }
     Some(before.0).filter(|tokens| *tokens > PAGES)
 }

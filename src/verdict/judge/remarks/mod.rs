@@ -151,8 +151,9 @@ fn blank(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {
 
 fn empty(view: &View<'_, '_>) -> Option<Remark> {
     let empty = void_samples::empty_in_both(view).len();
-    let all = view.of(Arm::Head).kept.iter().map(|it| it.sent).sum();
-    (empty > 0).then_some(Remark::Empty { empty, all })
+    let all = void_samples::measured_of_head(view);
+    let counts_them = void_samples::counts_measured(view.case.check.metric);
+    (empty > 0 && !counts_them).then_some(Remark::Empty { empty, all })
 }
 
 fn first_events(view: &View<'_, '_>, arm: Arm) -> Option<Remark> {

@@ -38,6 +38,8 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     let reads_base = view.arms().contains(&Arm::Base);
     let arm = match (base.is_empty(), head.is_empty()) {
         (_, false) if view.lacks_base() => Some(Arm::Head),
+        // Base's model ends some at once too: a near-tie may decide of which.
+        (true, false) if !empty.is_empty() && are_few_empty(head) => None,
         (true, false) => {
             let facts = unanswered_in(Some(Arm::Head), head)?;
             return Some(Finding::new(Verdict::Fail, RuleId::Reliability, facts));
@@ -51,6 +53,12 @@ pub fn find(view: &View<'_, '_>) -> Option<Finding> {
     };
     let all = [base.as_slice(), head].concat();
     invalid(RuleId::VoidSamples, unanswered_in(arm, &all)?)
+}
+
+/// True of answers that ended at once, so few that chance may choose them.
+fn are_few_empty(head: &[(&Launch, &Sample)]) -> bool {
+    let are_empty = head.iter().all(|(_, sample)| is_empty(sample));
+    are_empty && stats::mcnemar_p_worse(head.len() as u64, 0) > SURE
 }
 
 /// True if base left a request of the workload unanswered, in any part, unless the metric counts such requests itself.
@@ -213,7 +221,7 @@ fn fails_for_sure(view: &View<'_, '_>) -> bool {
 }
 
 /// True for a metric that counts measured requests that failed by a rule of its own. Those before them it does not see.
-fn counts_measured(metric: Metric) -> bool {
+pub fn counts_measured(metric: Metric) -> bool {
     matches!(
         metric,
         Metric::FailedCells | Metric::FailedRequests | Metric::Goodput
@@ -239,8 +247,8 @@ fn request<'a>(launch: &Launch, sample: &'a Sample) -> Request<'a> {
     (launch.block, &sample.workload, sample.index)
 }
 
-/// Requests whose answer ends by itself before its first token, in both arms: so the model answers them. None if they are
-/// over a tenth.
+/// Requests whose answer ends by itself before its first token, in both arms: so the model answers them. Those of head alone
+/// too where base did not run in the block. None if over a tenth of the measured ones are such.
 pub fn empty_in_both<'a>(view: &View<'_, 'a>) -> BTreeSet<Request<'a>> {
     let of = |arm| -> BTreeSet<Request<'a>> {
         let evidence = view.of(arm);
@@ -250,19 +258,33 @@ pub fn empty_in_both<'a>(view: &View<'_, 'a>) -> BTreeSet<Request<'a>> {
             .map(|(launch, sample)| request(launch, sample))
             .collect()
     };
-    let both = &of(Arm::Base) & &of(Arm::Head);
-    let sent: usize = view.of(Arm::Head).kept.iter().map(|it| it.sent).sum();
-    match both.len() as f64 <= EMPTY * sent as f64 {
+    let (of_base, mut of_head) = (of(Arm::Base), of(Arm::Head));
+    let ran = view.of(Arm::Base).launches();
+    let blocks: BTreeSet<u32> = ran.map(|launch| launch.block).collect();
+    of_head.retain(|it| of_base.contains(it) || (!of_base.is_empty() && !blocks.contains(&it.0)));
+    let both: BTreeSet<Request<'a>> = of_head.into_iter().collect();
+    let measured = |(_, sample): &&(&Launch, &Sample)| sample.phase == Phase::Measured;
+    let lost = view.of(Arm::Head).unanswered.iter().filter(measured);
+    let empty = lost.filter(|(launch, sample)| both.contains(&request(launch, sample)));
+    match empty.count() as f64 <= EMPTY * measured_of_head(view) as f64 {
         true => both,
         false => BTreeSet::new(),
     }
 }
 
-/// True of an answer that had no tokens where as many as the model likes were allowed.
+/// Measured requests of head, void ones too.
+pub fn measured_of_head(view: &View<'_, '_>) -> usize {
+    view.of(Arm::Head).kept.iter().map(|it| it.sent).sum()
+}
+
+/// True of an answer that had no tokens, or the end of sequence alone, where as many as the model likes were allowed.
 fn is_empty(sample: &Sample) -> bool {
     let is_void = |void: &Void| void.rule == VoidRule::NoOutput;
-    let has_ended = sample.finish_reason.as_deref() == Some("stop");
-    has_ended && sample.tokens.requested.is_none() && sample.void.as_ref().is_some_and(is_void)
+    let tokens = &sample.tokens;
+    sample.finish_reason.as_deref() == Some("stop")
+        && tokens.requested.is_none()
+        && tokens.completion.is_none_or(|tokens| tokens <= 1)
+        && sample.void.as_ref().is_some_and(is_void)
 }
 
 fn is_counted(metric: Metric, sample: &Sample) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: how fast anything is.
 
-use crate::plan::model::{Gate, QUESTIONS, STORIES, WorkloadKind};
+use crate::plan::model::{Gate, QUESTIONS, REPEATED, STORIES, WorkloadKind};
 use crate::record::Condition;
 
 /// A prompt's tokens are computed together, an answer's one after another: so many of them take as long as one.
@@ -60,7 +60,7 @@ fn of(kind: &WorkloadKind) -> f64 {
             let ended = f64::from(u8::from(has(Condition::Ended)));
             let penalised = f64::from(u8::from(has(Condition::Penalised)));
             ended * 3.0 * f64::from(QUESTIONS + STORIES) * each(0, 64)
-                + penalised * 2.0 * f64::from(QUESTIONS) * each(0, 32)
+                + penalised * 3.0 * f64::from(REPEATED) * each(0, 32)
                 + requests
                     * ((8.0 + f64::from(added)) * each(w.prompt_tokens, w.output_tokens)
                         + (2.0 + left) * each(w.beside_tokens, w.output_tokens))

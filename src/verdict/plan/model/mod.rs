@@ -8,9 +8,9 @@ pub use crate::record::Rule;
 pub use check::{Bound, Check, EngineSeries, Named, Part, RequestBounds, Slo};
 pub use workload::{
     Answers, Arrivals, BAD_REQUESTS, FirstRequest, GoldenCase, GoldenToken, Goldens, Logprobs,
-    Matrix, Mixed, PromptBlocks, QUESTIONS, STORIES, Session, Shape, Staggered, Steady, Suite,
-    TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn, Workload,
-    WorkloadKind,
+    Matrix, Mixed, PromptBlocks, QUESTIONS, REPEATED, STORIES, Session, Shape, Staggered, Steady,
+    Suite, TaskCase, Tasks, TextCase, TextPrompt, Texts, Trace, TraceEntry, TracePrompt, Turn,
+    Workload, WorkloadKind,
 };
 
 use super::settings::store::BaselineStore;

@@ -289,6 +289,9 @@ pub const QUESTIONS: u32 = 8;
 /// Of these, questions without a short answer.
 pub const STORIES: u32 = 4;
 
+/// Texts of the condition `penalised`, each with two kinds of penalty and without.
+pub const REPEATED: u32 = 8;
+
 /// Bad requests besides a prompt that is too long.
 pub const BAD_REQUESTS: u32 = 8;
 
@@ -314,8 +317,7 @@ impl Answers {
         // Questions over the chat route whole and streamed, and as text; stories, and each drawn twice.
         let stories = u64::from(STORIES) * (1 + 2 * sampled);
         let ended = of(Condition::Ended) * (3 * u64::from(QUESTIONS) + stories);
-        // Each question's text, with penalties and without.
-        let penalised = of(Condition::Penalised) * 2 * u64::from(QUESTIONS);
+        let penalised = of(Condition::Penalised) * 3 * u64::from(REPEATED);
         a_pass * u64::from(self.passes) + ended + penalised
     }
 }

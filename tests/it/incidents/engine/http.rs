@@ -35,7 +35,8 @@ pub(super) struct Ask {
     pub(super) drawn: Option<u64>,
     /// Strings that end the answer.
     pub(super) stop: Vec<String>,
-    pub(super) penalised: bool,
+    /// What it is asked to penalise: each time that a token is there, or once.
+    pub(super) penalised: Option<&'static str>,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,
     /// The same without its system message, and without earlier turns.
@@ -146,7 +147,9 @@ fn ask(chat: bool, body: &[u8]) -> Option<Ask> {
         sampled: json["temperature"].as_f64() > Some(0.0),
         drawn: json["seed"].as_u64().filter(|_| json["top_p"].is_null()),
         stop: serde_json::from_value(json["stop"].clone()).unwrap_or_default(),
-        penalised: !json["frequency_penalty"].is_null(),
+        penalised: ["frequency_penalty", "presence_penalty"]
+            .into_iter()
+            .find(|key| !json[key].is_null()),
         tokens: json["max_tokens"].as_u64().unwrap_or(16) as usize,
         prompt,
         without,

@@ -198,7 +198,7 @@ const KNOBS: [(&str, f64, &str); 62] = [
     (
         "penalties",
         1.0,
-        "0: ignores them; 2: gives them to all that come after; 3: refuses them; 4: is stricter",
+        "0: ignores them; 2: gives them to all that come after; 3: refuses them; 4: is stricter; 5: ignores one kind",
     ),
     (
         "stale",

@@ -8,9 +8,12 @@ use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
     Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
-use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample, WITH_PENALTIES};
+use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample, WITH};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The penalty's name in a case.
+const FREQUENCY: &str = "frequency";
 
 /// Characters of a field's name that are shown.
 const SHOWN: usize = 100;
@@ -200,7 +203,7 @@ fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
 }
 
 /// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all
-/// texts with penalties or without. Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
+/// texts with one penalty or with none. Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
 /// that part from base's at once more often than near-ties do, then the others.
 fn in_most_of_a_group<'a>(
     others: Vec<Difference<'a>>,
@@ -241,33 +244,46 @@ fn sizes<'a>(prompts: impl Iterator<Item = Prompt<'a>>) -> BTreeMap<Group, usize
     sizes
 }
 
-/// Answers with penalties that are those without where base's are others, of most texts, and three or more: head does not know
-/// penalties any more.
-pub fn without_penalties<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> Vec<Told> {
+/// Answers with a penalty that are those without, where base's are others: of most texts of which base's are, and three or more.
+/// Head does not know that penalty any more. Also: whether base's answers show any penalty.
+pub fn without_penalties<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Vec<Told>, bool) {
     let is_sound = |s: &Sample| is_answer(s) && s.status.is_none();
     let sound = pairs.filter(|(head, of_base)| is_sound(head) && is_sound(of_base));
     let by_case: BTreeMap<&str, Pair<'_>> = sound
         .filter_map(|pair| Some((pair.0.case.as_deref()?, pair)))
         .collect();
-    let with = by_case.iter().filter_map(|(case, (head, of_base))| {
-        let (plain, of_base_plain) = by_case.get(case.strip_suffix(WITH_PENALTIES)?)?;
-        let is_lost = is_same(head, plain) && !is_same(of_base, of_base_plain);
-        Some((*head, is_lost))
-    });
-    let with: Vec<(&Sample, bool)> = with.collect();
-    let lost = with.iter().filter(|(_, is_lost)| *is_lost);
-    let lost: Vec<&Sample> = lost.map(|(head, _)| *head).collect();
-    if !are_most(lost.len(), with.len()) {
-        return Vec::new();
+    // By the penalty's name.
+    let mut shown: BTreeMap<&str, Vec<(&Sample, bool)>> = BTreeMap::new();
+    for (case, (head, of_base)) in &by_case {
+        let parts = case.split_once(WITH);
+        let plain = parts.and_then(|(text, penalty)| Some((by_case.get(text)?, penalty)));
+        if let Some(((plain, of_base_plain), penalty)) = plain
+            && !is_same(of_base, of_base_plain)
+        {
+            let is_lost = is_same(head, plain);
+            shown.entry(penalty).or_default().push((head, is_lost));
+        }
     }
-    let text = "is what it is without penalties; base's is another";
-    lost.into_iter().map(|head| Told::of(head, text)).collect()
+    let mut told = Vec::new();
+    for answers in shown.values() {
+        let lost = answers.iter().filter(|(_, is_lost)| *is_lost);
+        let lost: Vec<&Sample> = lost.map(|(head, _)| *head).collect();
+        if are_most(lost.len(), answers.len()) {
+            let text = "is what it is without the penalty; base's is another";
+            told.extend(lost.into_iter().map(|head| Told::of(head, text)));
+        }
+    }
+    (
+        told,
+        shown.values().any(|answers| answers.len() >= LEAST_OTHER),
+    )
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    /// Whether they have penalties.
-    Texts(bool),
+    Texts,
+    Frequency,
+    Presence,
     Chats,
     SystemMessage(bool),
     EarlierTurns(bool),
@@ -278,7 +294,9 @@ fn groups(prompt: Prompt<'_>) -> Vec<Group> {
         return Vec::new();
     };
     match is_chat(prompt) {
-        false => vec![Group::Texts(case.ends_with(WITH_PENALTIES))],
+        false if case.contains(FREQUENCY) => vec![Group::Frequency],
+        false if case.contains(WITH) => vec![Group::Presence],
+        false => vec![Group::Texts],
         true => vec![
             Group::Chats,
             Group::SystemMessage(case.contains(SYSTEM_MESSAGE)),

@@ -41,6 +41,9 @@ const REFUSES: &str =
 
 const NO_PENALTIES: &str = "which are not compared: take \"penalised\" out of `conditions`";
 
+const SHOWS_NO_PENALTY: &str = "base answers with penalties as without, so whether head obeys them is not compared: if the engine \
+                                does not know them, take \"penalised\" out of `conditions`";
+
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
 
@@ -59,7 +62,8 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     head.chats(chats::beside_base(of(Condition::Ended), near_tie));
     let mut penalised = chats::beside_base(of(Condition::Penalised), near_tie);
     let lacks_penalties = std::mem::take(&mut penalised.refused);
-    let lost = chats::without_penalties(of(Condition::Penalised));
+    let (lost, shows_penalties) = chats::without_penalties(of(Condition::Penalised));
+    let is_penalised = of(Condition::Penalised).next().is_some();
     let is_lost = |told: &Told| lost.iter().any(|it| it.index == told.index);
     penalised.wrong.retain(|told| !is_lost(told));
     penalised.from_base.retain(|d| !is_lost(&d.told));
@@ -159,6 +163,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
             "base refuses {n} of the requests with penalties (status {status}), {NO_PENALTIES}"
         );
         measure.remarks.push(text);
+    }
+    if is_penalised && !shows_penalties && lacks_penalties.is_empty() {
+        measure.remarks.push(SHOWS_NO_PENALTY.to_owned());
     }
     if explained > 0 {
         measure.remarks.push(format!(
