@@ -31,6 +31,8 @@ pub struct Seen {
     pub prompt_ids: Option<u32>,
     /// Completions tell log-probabilities, whole and streamed.
     pub tells_logprobs: bool,
+    /// An answer changed where its request penalised repeated tokens.
+    pub obeys_penalties: bool,
     /// Tokens of a page of its prefix cache, as far as a repeated prompt shows it.
     pub page: Option<u32>,
     /// Tokens of the longest prompt that it was seen to compute at once.

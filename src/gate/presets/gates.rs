@@ -45,6 +45,19 @@ ceiling = { quick = \"15 %\", full = \"8 %\" }
 
 ";
 
+/// The time of a whole answer shows it too, where all are as long.
+const FOUR_TTFT: &str = "\
+# Does one wait for the others' prompts?
+[[check]]
+name = \"four-ttft\"
+workload = \"four\"
+metric = \"ttft\"
+rule = \"regression\"
+margin = \"10 %\"
+ceiling = { quick = \"50 %\", full = \"25 %\" }
+
+";
+
 /// For the in-tree engine, which touches its cache page by page.
 const SMALL_CACHE: &str = "\
 # A KV cache that the warm-up fills: until then memory grows as it should. The engine's own default is 1 GiB.
@@ -181,9 +194,9 @@ impl Preset<'_> {
             ""
         };
         // Where answers end as their prompts let them, some take longer than others.
-        let (tail, tpot) = match self.says("forces_length = true") {
-            true => ("e2e", ""),
-            false => ("tpot", USERS_TPOT),
+        let (tail, tpot, four_ttft) = match self.says("forces_length = true") {
+            true => ("e2e", "", ""),
+            false => ("tpot", USERS_TPOT, FOUR_TTFT),
         };
         let beyond = self.context.map_or_else(
             || "# beyond_tokens = 50000".to_owned(),
@@ -195,11 +208,17 @@ impl Preset<'_> {
             .map_or(60, |tokens| (tokens / 160).clamp(4, 60));
         let turns = format!("{{ quick = {}, full = {turns} }}", turns.min(24));
         let ended = if self.chats { "\"ended\", " } else { "" };
+        let penalised = match self.obeys_penalties {
+            true => "\"penalised\", ",
+            false => "",
+        };
         gate.replace("{{near_tie}}", near_tie)
             .replace("{{ended}}", ended)
+            .replace("{{penalised}}", penalised)
             .replace("{{beyond}}", &beyond)
             .replace("{{turns}}", &turns)
             .replace("{{tail}}", tail)
+            .replace("{{four_ttft}}", four_ttft)
             .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
             .replace("{{small_engine}}", self.small_engine().unwrap_or_default())

@@ -38,6 +38,8 @@ pub struct Preset<'a> {
     chats: bool,
     /// Completions tell log-probabilities when asked to, streamed ones too.
     tells_logprobs: bool,
+    /// Answers change where a request penalises repeated tokens.
+    obeys_penalties: bool,
     /// Tokens that it has room for, where that is known.
     context: Option<u32>,
     /// Tokens of a page of its prefix cache, or more.
@@ -82,6 +84,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -95,6 +98,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -108,6 +112,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -121,6 +126,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -134,6 +140,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -147,6 +154,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -160,6 +168,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: true,
         chats: true,
         tells_logprobs: true,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -173,6 +182,7 @@ pub const ALL: [Preset<'static>; 8] = [
         tells_cached: false,
         chats: true,
         tells_logprobs: false,
+        obeys_penalties: true,
         context: None,
         page: LEAST_PAGE,
         long_prompt: LONG_PROMPT,
@@ -202,6 +212,7 @@ impl<'a> Preset<'a> {
                 && (self.tells_cached || self.name == CUSTOM),
             chats: seen.chats,
             tells_logprobs: false,
+            obeys_penalties: seen.obeys_penalties,
             ..self
         }
         .with_seen(seen)

@@ -243,6 +243,7 @@ async fn abilities(endpoint: &Endpoint, context: Option<u32>) -> Seen {
     let streamed = asked(key, prompt);
     let one_after_another = [streamed.clone(), whole.clone(), streamed, whole];
     can.keeps_connections = keeps_connections(endpoint, path, &one_after_another, PAUSE).await;
+    can.obeys_penalties = obeys_penalties(endpoint, can.completes).await;
     if !can.completes {
         return can;
     }
@@ -315,6 +316,41 @@ async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
         }
     }
     None
+}
+
+/// True if an answer is another one where its request penalises repeated tokens.
+async fn obeys_penalties(endpoint: &Endpoint, completes: bool) -> bool {
+    let question = "Repeat this ten times: one two";
+    let mut texts = Vec::new();
+    for penalty in [0.0, 1.5] {
+        let (path, key, prompt, place) = match completes {
+            true => (
+                "/v1/completions",
+                "prompt",
+                json!(question),
+                "/choices/0/text",
+            ),
+            false => {
+                let messages = json!([{"role": "user", "content": question}]);
+                (
+                    "/v1/chat/completions",
+                    "messages",
+                    messages,
+                    "/choices/0/message/content",
+                )
+            }
+        };
+        let mut body =
+            json!({"model": &endpoint.model, key: prompt, "max_tokens": TOKENS, "temperature": 0});
+        if penalty > 0.0 {
+            body["frequency_penalty"] = json!(penalty);
+        }
+        let answer = post(endpoint, path, &body).await.ok();
+        let answer = answer.and_then(|answer| serde_json::from_str::<Value>(&answer).ok());
+        texts.push(answer.and_then(|answer| Some(answer.pointer(place)?.as_str()?.to_owned())));
+    }
+    let [plain, penalised] = [&texts[0], &texts[1]];
+    plain.is_some() && penalised.is_some() && plain != penalised
 }
 
 /// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].

@@ -63,6 +63,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         ("kept connections", seen.keeps_connections),
         (cached.as_str(), seen.tells_cached),
         ("log-probabilities", seen.tells_logprobs),
+        ("penalties", seen.obeys_penalties),
         (long.as_str(), seen.long_prompt.is_some()),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
@@ -75,7 +76,7 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
     });
     let unseen = (seen.stream_usage && seen.forces_length.is_none())
-        .then(|| "not known: forced length (no answer ended by itself)".to_owned());
+        .then(|| "not known: forced length (no answer ended by itself; taken as no)".to_owned());
     listed.into_iter().flatten().chain(unseen).collect()
 }
 

@@ -15,7 +15,7 @@ pub struct Told {
     /// The request's number.
     pub index: u32,
     pub situation: String,
-    /// Its request's condition; `None` if it is wrong under any.
+    /// Its request's condition, if an engine that does not know what that asks for may answer so.
     pub condition: Option<Condition>,
     /// `in a batch, streamed, prompt p3: "six" instead of "seven" alone`.
     pub text: String,

@@ -530,7 +530,11 @@ impl<'a> Compared<'a> {
             self.in_base.insert(Prompt::of(sample));
         }
         if let Some(wrong) = answers.wrong(sample) {
-            self.wrong.push(told(wrong));
+            self.wrong.push(Told {
+                // With one seed and no `top_p`, several prompts may get one text.
+                condition: sample.condition().filter(|_| is_sampled),
+                ..told(wrong)
+            });
             return;
         }
         let listed = sample.tokens.by_logprobs;

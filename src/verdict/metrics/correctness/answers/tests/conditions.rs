@@ -133,6 +133,9 @@ fn an_answer_from_the_sampler_is_the_greedy_one_if_the_engine_knows_top_p() {
         )
     };
     assert_eq!(free(["a 5", "c d", "e 7", "g 8"]), (0.0, 0.0));
+    // One seed gives every prompt one text: no prompt is given another's answer.
+    let one = || launch_of(["from one seed comes one text, of nine"; 4]);
+    assert_eq!(counts(one(), Some(one())), (0.0, 0.0));
 }
 
 /// Prompts that are answered `a b c …` and drawn as this says: its number, and whether it is the second draw.
