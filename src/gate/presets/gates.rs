@@ -185,7 +185,7 @@ impl Preset<'_> {
                 self.longest(512),
                 self.longest(LONG_PROMPT)
             ),
-            // It costs no time.
+            // Quick enough for every profile.
             long => self.longest(long).to_string(),
         };
         let small_cache = if self.name == "infergate" {

@@ -36,7 +36,7 @@ impl Series {
     }
 
     /// The same without the first `lead` of them, two fifths at most: a median bears as many others. `None` too where fewer
-    /// than [`LEAST_LATER`] remain: a third of those says little.
+    /// than twelve remain: a third of those says little.
     pub fn drift_after(&self, lead: f64, drain: f64) -> Option<f64> {
         let kept = self.kept(lead.min(0.4), drain)?;
         (kept.len() >= LEAST_LATER).then(|| drift(kept))?
