@@ -66,7 +66,7 @@ pub const STORIES: [Question; plan::STORIES as usize] = [
     asked("Invent a game, and explain its rules."),
 ];
 
-/// What a model is asked to repeat, which penalties keep it from.
+/// Words that a model is asked to repeat; a penalty makes it say others.
 pub const REPEATED: [&str; plan::REPEATED as usize] = [
     "one two",
     "yes no",

@@ -10,7 +10,7 @@ use crate::Endpoint;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
-use verdict::record::STOPS;
+use verdict::record::{FREQUENCY_PENALTY, PRESENCE_PENALTY, STOPS};
 
 /// `POST /v1/completions`.
 #[derive(Debug, Serialize)]
@@ -131,7 +131,7 @@ const SEED: u32 = 7;
 /// OpenAI's API takes up to 2.
 const PENALTY: f32 = 1.5;
 
-/// What a token costs that is there already: for each time, or once.
+/// OpenAI's two penalties lower the logit of a token that occurred: for each time, or once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Penalty {
     Frequency,
@@ -142,8 +142,8 @@ impl Penalty {
     /// The end of a case's name.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Frequency => "frequency penalty",
-            Self::Presence => "presence penalty",
+            Self::Frequency => FREQUENCY_PENALTY,
+            Self::Presence => PRESENCE_PENALTY,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether long gaps between two tokens coincide with prompts that are being computed.
+//! Long gaps between two tokens beside the prefill of other requests.
 
 use super::case::{Case, Ran};
 use super::model::Stalls;

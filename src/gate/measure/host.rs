@@ -61,7 +61,7 @@ pub trait Host {
     type Error;
 }
 
-/// How an engine ended that was stopped.
+/// The end of a stopped engine.
 #[derive(Clone, Debug)]
 pub struct Ended {
     pub exit: Exit,

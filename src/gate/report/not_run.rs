@@ -106,17 +106,14 @@ pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
 
 /// `SIGTERM ends base, and not head, which was killed (4 of 4 launches)`: of those that ran without errors.
 pub fn killed(record: &RunRecord) -> Option<String> {
-    let killed = |launch: &Launch| {
-        launch
-            .exit
-            .is_clean()
-            .then(|| f64::from(u8::from(launch.killed)))
+    let clean = |arm| {
+        let launches = record.launches.iter().filter(move |it| it.arm == arm);
+        launches.filter(|launch| launch.exit.is_clean())
     };
-    let [base, head] = [Arm::Base, Arm::Head].map(|arm| values(record, arm, killed));
-    let count = |values: &[f64]| values.iter().filter(|it| **it > 0.0).count();
-    let (of_base, of_head) = (count(&base), count(&head));
-    (!base.is_empty() && of_base == 0 && 2 * of_head > head.len()).then(|| {
-        let all = head.len();
+    let killed = |arm| clean(arm).filter(|launch| launch.killed).count();
+    let (of_head, all) = (killed(Arm::Head), clean(Arm::Head).count());
+    let ends_base = clean(Arm::Base).count() > 0 && killed(Arm::Base) == 0;
+    (ends_base && 2 * of_head > all).then(|| {
         format!("SIGTERM ends base, and not head, which was killed ({of_head} of {all} launches)")
     })
 }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-/// Fewest values after the lead of which a drift is told.
+/// Values that must remain after the lead for a drift to be read.
 const LEAST_LATER: usize = 12;
 
 /// Values in order of sending, in the metric's unit.

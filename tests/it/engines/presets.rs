@@ -370,7 +370,7 @@ fn a_quick_server_is_sent_long_prompts() {
     }
 }
 
-/// What `gate init` says of the server as one's own engine, and reads of the files that it writes.
+/// Runs `gate init --engine custom` on the server; returns its messages, and a reader of the files it wrote.
 fn set_up(environment: &[(&str, &str)]) -> (String, impl Fn(&str) -> String) {
     let folder = tempfile::tempdir().unwrap();
     let (_server, port) = started(folder.path(), "python3", environment);

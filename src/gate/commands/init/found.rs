@@ -243,7 +243,7 @@ async fn abilities(endpoint: &Endpoint, context: Option<u32>) -> Seen {
     let streamed = asked(key, prompt);
     let one_after_another = [streamed.clone(), whole.clone(), streamed, whole];
     can.keeps_connections = keeps_connections(endpoint, path, &one_after_another, PAUSE).await;
-    can.obeys_penalties = obeys_penalties(endpoint, can.completes).await;
+    can.obeys_penalties = obeys_penalties(endpoint, !can.completes).await;
     if !can.completes {
         return can;
     }
@@ -287,24 +287,17 @@ async fn cached(endpoint: &Endpoint, last: u32) -> Option<u32> {
 
 /// True if an answer that ends by itself goes on where that is asked for; `None` if none was seen to end.
 async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
+    let (path, key) = route(chat);
     let request = |question: &str, tokens: u64, is_forced: bool| {
         let mut body = json!({
-            "model": &endpoint.model, "max_tokens": tokens, "temperature": 0,
+            "model": &endpoint.model, key: asked_by(chat, question), "max_tokens": tokens, "temperature": 0,
             "stream": true, "stream_options": {"include_usage": true},
         });
-        match chat {
-            true => body["messages"] = json!([{"role": "user", "content": question}]),
-            false => body["prompt"] = json!(question),
-        }
         if is_forced {
             body["min_tokens"] = json!(tokens);
             body["ignore_eos"] = json!(true);
         }
         body
-    };
-    let path = match chat {
-        true => "/v1/chat/completions",
-        false => "/v1/completions",
     };
     let asked = SHORT.map(|question| (question, TOKENS));
     for (question, tokens) in asked.into_iter().chain([(SHORT[0], LONG_ANSWER)]) {
@@ -319,38 +312,41 @@ async fn forces_length(endpoint: &Endpoint, chat: bool) -> Option<bool> {
 }
 
 /// True if an answer is another one where its request penalises repeated tokens.
-async fn obeys_penalties(endpoint: &Endpoint, completes: bool) -> bool {
-    let question = "Repeat this ten times: one two";
-    let mut texts = Vec::new();
-    for penalty in [0.0, 1.5] {
-        let (path, key, prompt, place) = match completes {
-            true => (
-                "/v1/completions",
-                "prompt",
-                json!(question),
-                "/choices/0/text",
-            ),
-            false => {
-                let messages = json!([{"role": "user", "content": question}]);
-                (
-                    "/v1/chat/completions",
-                    "messages",
-                    messages,
-                    "/choices/0/message/content",
-                )
-            }
-        };
-        let mut body =
-            json!({"model": &endpoint.model, key: prompt, "max_tokens": TOKENS, "temperature": 0});
-        if penalty > 0.0 {
-            body["frequency_penalty"] = json!(penalty);
-        }
-        let answer = post(endpoint, path, &body).await.ok();
-        let answer = answer.and_then(|answer| serde_json::from_str::<Value>(&answer).ok());
-        texts.push(answer.and_then(|answer| Some(answer.pointer(place)?.as_str()?.to_owned())));
-    }
-    let [plain, penalised] = [&texts[0], &texts[1]];
+async fn obeys_penalties(endpoint: &Endpoint, chat: bool) -> bool {
+    let (path, key) = route(chat);
+    let place = match chat {
+        true => "/choices/0/message/content",
+        false => "/choices/0/text",
+    };
+    let prompt = asked_by(chat, "Repeat this ten times: one two");
+    let mut body =
+        json!({"model": &endpoint.model, key: prompt, "max_tokens": TOKENS, "temperature": 0});
+    let plain = text_at(endpoint, path, &body, place).await;
+    body["frequency_penalty"] = json!(1.5);
+    let penalised = text_at(endpoint, path, &body, place).await;
     plain.is_some() && penalised.is_some() && plain != penalised
+}
+
+async fn text_at(endpoint: &Endpoint, path: &str, body: &Value, place: &str) -> Option<String> {
+    let answer = post(endpoint, path, body).await.ok()?;
+    let answer: Value = serde_json::from_str(&answer).ok()?;
+    Some(answer.pointer(place)?.as_str()?.to_owned())
+}
+
+/// A route, and the key of its prompt.
+fn route(chat: bool) -> (&'static str, &'static str) {
+    match chat {
+        true => ("/v1/chat/completions", "messages"),
+        false => ("/v1/completions", "prompt"),
+    }
+}
+
+/// A question as the value of that key.
+fn asked_by(chat: bool, question: &str) -> Value {
+    match chat {
+        true => json!([{"role": "user", "content": question}]),
+        false => json!(question),
+    }
 }
 
 /// The longest of [`LONG_PROMPTS`] that is computed [`AT_ONCE`].
@@ -392,7 +388,7 @@ async fn long_prompt(endpoint: &Endpoint, last: u32, context: Option<u32>) -> Op
     Some(before.0).filter(|tokens| *tokens > PAGES)
 }
 
-/// How long the answer to a prompt that no cache knows takes; `None` if there is none, or not all of the prompt was computed.
+/// Times the answer to a new prompt; `None` if there is no answer, or usage counts another number of prompt tokens.
 async fn time_of_prompt(endpoint: &Endpoint, tokens: u32, last: u32) -> Option<Duration> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     let length = tokens + ROOM;

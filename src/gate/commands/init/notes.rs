@@ -49,29 +49,24 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
         Some(page) => format!("cached-token counts (pages of {page})"),
         None => "cached-token counts".to_owned(),
     };
-    let long = match seen.long_prompt {
-        Some(tokens) => format!("long prompts ({tokens} tokens)"),
-        None => String::new(),
-    };
+    let long = seen.long_prompt.unwrap_or_default();
+    let long = format!("long prompts ({long} tokens)");
+    // Whether a length can be forced, and how long prompts may be, is not always known.
     let abilities = [
-        ("completions", seen.completes),
-        ("chat", seen.chats),
-        ("usage in streams", seen.stream_usage),
-        ("forced length", seen.forces_length == Some(true)),
-        ("prompts as token ids", seen.prompt_ids.is_some()),
-        ("token ids in streams", seen.return_token_ids),
-        ("kept connections", seen.keeps_connections),
-        (cached.as_str(), seen.tells_cached),
-        ("log-probabilities", seen.tells_logprobs),
-        ("penalties", seen.obeys_penalties),
-        (long.as_str(), seen.long_prompt.is_some()),
+        ("completions", Some(seen.completes)),
+        ("chat", Some(seen.chats)),
+        ("usage in streams", Some(seen.stream_usage)),
+        ("forced length", seen.forces_length),
+        ("prompts as token ids", Some(seen.prompt_ids.is_some())),
+        ("token ids in streams", Some(seen.return_token_ids)),
+        ("kept connections", Some(seen.keeps_connections)),
+        (cached.as_str(), Some(seen.tells_cached)),
+        ("log-probabilities", Some(seen.tells_logprobs)),
+        ("penalties", Some(seen.obeys_penalties)),
+        (long.as_str(), seen.long_prompt.map(|_| true)),
     ];
     let listed = [("supported", true), ("not supported", false)].map(|(what, is_seen)| {
-        let is_seen_at_all = |name: &str| name != "forced length" || seen.forces_length.is_some();
-        let named = abilities
-            .iter()
-            .filter(|(name, _)| !name.is_empty() && is_seen_at_all(name));
-        let names = named.filter(|(_, it)| *it == is_seen);
+        let names = abilities.iter().filter(|(_, it)| *it == Some(is_seen));
         let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
     });

@@ -259,15 +259,18 @@ pub fn empty_in_both<'a>(view: &View<'_, 'a>) -> BTreeSet<Request<'a>> {
             .collect()
     };
     let (of_base, mut of_head) = (of(Arm::Base), of(Arm::Head));
+    // As nearly always: the launches of a long session are then not looked through.
+    if of_base.is_empty() || of_head.is_empty() {
+        return BTreeSet::new();
+    }
     let ran = view.of(Arm::Base).launches();
     let blocks: BTreeSet<u32> = ran.map(|launch| launch.block).collect();
-    of_head.retain(|it| of_base.contains(it) || (!of_base.is_empty() && !blocks.contains(&it.0)));
-    let both: BTreeSet<Request<'a>> = of_head.into_iter().collect();
+    of_head.retain(|it| of_base.contains(it) || !blocks.contains(&it.0));
     let measured = |(_, sample): &&(&Launch, &Sample)| sample.phase == Phase::Measured;
     let lost = view.of(Arm::Head).unanswered.iter().filter(measured);
-    let empty = lost.filter(|(launch, sample)| both.contains(&request(launch, sample)));
+    let empty = lost.filter(|(launch, sample)| of_head.contains(&request(launch, sample)));
     match empty.count() as f64 <= EMPTY * measured_of_head(view) as f64 {
-        true => both,
+        true => of_head,
         false => BTreeSet::new(),
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Ask {
     pub(super) drawn: Option<u64>,
     /// Strings that end the answer.
     pub(super) stop: Vec<String>,
-    /// What it is asked to penalise: each time that a token is there, or once.
+    /// The penalty that it asks for.
     pub(super) penalised: Option<&'static str>,
     /// A token an id, or a word.
     pub(super) prompt: Vec<String>,

@@ -8,12 +8,9 @@ use super::{LEAST_OTHER, NEAR_TIES, Prompt, SURE, is_answer, is_same};
 use crate::metrics::correctness::near_tie::{
     Parting, first_character, lists_alike, may_part_at, parting, parts_at_once,
 };
-use crate::record::{Condition, EARLIER_TURNS, SYSTEM_MESSAGE, Sample, WITH};
+use crate::record::{Condition, EARLIER_TURNS, FREQUENCY_PENALTY, SYSTEM_MESSAGE, Sample, WITH};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The penalty's name in a case.
-const FREQUENCY: &str = "frequency";
 
 /// Characters of a field's name that are shown.
 const SHOWN: usize = 100;
@@ -202,9 +199,9 @@ fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
     told
 }
 
-/// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, or all
-/// texts with one penalty or with none. Few are what rounding makes of near-ties; a template or a tokenizer that changed makes them of most. First those of a group
-/// that part from base's at once more often than near-ties do, then the others.
+/// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, all texts with
+/// one penalty, or all with none. Rounding makes few near-ties; a template or a tokenizer that changed makes most differ.
+/// First those of a group that part from base's at once more often than near-ties do, then the others.
 fn in_most_of_a_group<'a>(
     others: Vec<Difference<'a>>,
     compared: &BTreeSet<Prompt<'a>>,
@@ -244,16 +241,16 @@ fn sizes<'a>(prompts: impl Iterator<Item = Prompt<'a>>) -> BTreeMap<Group, usize
     sizes
 }
 
-/// Answers with a penalty that are those without, where base's are others: of most texts of which base's are, and three or more.
-/// Head does not know that penalty any more. Also: whether base's answers show any penalty.
+/// Finds a penalty that head ignores: it changes base's answers, and most of those of head, three or more, are as without it.
+/// Also says whether any penalty changes three of base's answers.
 pub fn without_penalties<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Vec<Told>, bool) {
     let is_sound = |s: &Sample| is_answer(s) && s.status.is_none();
     let sound = pairs.filter(|(head, of_base)| is_sound(head) && is_sound(of_base));
     let by_case: BTreeMap<&str, Pair<'_>> = sound
         .filter_map(|pair| Some((pair.0.case.as_deref()?, pair)))
         .collect();
-    // By the penalty's name.
-    let mut shown: BTreeMap<&str, Vec<(&Sample, bool)>> = BTreeMap::new();
+    // By the penalty's name, streamed or whole: one path may lose it.
+    let mut shown: BTreeMap<(&str, bool), Vec<(&Sample, bool)>> = BTreeMap::new();
     for (case, (head, of_base)) in &by_case {
         let parts = case.split_once(WITH);
         let plain = parts.and_then(|(text, penalty)| Some((by_case.get(text)?, penalty)));
@@ -261,7 +258,8 @@ pub fn without_penalties<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Vec<Told
             && !is_same(of_base, of_base_plain)
         {
             let is_lost = is_same(head, plain);
-            shown.entry(penalty).or_default().push((head, is_lost));
+            let path = (penalty, head.streamed);
+            shown.entry(path).or_default().push((head, is_lost));
         }
     }
     let mut told = Vec::new();
@@ -294,7 +292,7 @@ fn groups(prompt: Prompt<'_>) -> Vec<Group> {
         return Vec::new();
     };
     match is_chat(prompt) {
-        false if case.contains(FREQUENCY) => vec![Group::Frequency],
+        false if case.ends_with(FREQUENCY_PENALTY) => vec![Group::Frequency],
         false if case.contains(WITH) => vec![Group::Presence],
         false => vec![Group::Texts],
         true => vec![

@@ -90,8 +90,9 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     let asked = if base.sampled > 0 { &base } else { &head };
     let obeys = asked.obeys_top_p();
     if !obeys {
-        head.drop_sampled();
-        base.drop_sampled();
+        let are_bases = base.wrong.iter().any(is_sampled);
+        head.drop_sampled(are_bases);
+        base.drop_sampled(true);
     }
     if near_tie.is_none() {
         head.drop_few_left(&requests.all, &requests.base);
@@ -195,6 +196,10 @@ fn lists_fewer(sample: &Sample, other: &Sample) -> Option<(u32, u32)> {
     let is_lost = sample.logprobs.is_empty() && !other.logprobs.is_empty();
     let is_fewer = lacking(sample)? > lacking(other)?;
     (is_fewer || is_lost).then_some((sample.tokens.by_logprobs?, other.tokens.by_logprobs?))
+}
+
+fn is_sampled(told: &Told) -> bool {
+    told.condition == Some(Condition::Sampled)
 }
 
 /// The answers of one launch after comparison.
@@ -314,9 +319,9 @@ impl<'a> Compared<'a> {
         (of_sampler + sure.count()) as f64 <= QUARTER * self.sampled as f64
     }
 
-    fn drop_sampled(&mut self) {
-        let is_sampled = |told: &Told| told.condition == Some(Condition::Sampled);
-        self.wrong.retain(|told| !is_sampled(told));
+    /// `are_bases`: base gives several prompts one sampled text too, so that head's are no fault of its own.
+    fn drop_sampled(&mut self, are_bases: bool) {
+        self.wrong.retain(|told| !are_bases || !is_sampled(told));
         self.unsure.retain(|told| !is_sampled(told));
         self.from_alone.retain(|d| !is_sampled(&d.told));
         self.from_base.retain(|d| !is_sampled(&d.told));
@@ -530,9 +535,10 @@ impl<'a> Compared<'a> {
             self.in_base.insert(Prompt::of(sample));
         }
         if let Some(wrong) = answers.wrong(sample) {
+            // With one seed and no `top_p`, several prompts may get one text.
+            let is_shared = !sample.is_blank() && answers.owner(sample).is_some();
             self.wrong.push(Told {
-                // With one seed and no `top_p`, several prompts may get one text.
-                condition: sample.condition().filter(|_| is_sampled),
+                condition: sample.condition().filter(|_| is_sampled && is_shared),
                 ..told(wrong)
             });
             return;
