@@ -8,6 +8,7 @@ use super::{
 };
 use crate::baseline::Key;
 use std::collections::BTreeMap;
+use verdict::judge;
 use verdict::plan::{Check, Design, Gate, Plan, Rule};
 use verdict::record::{Arm, Build, RuleId, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
@@ -91,12 +92,11 @@ pub fn certify(evidence: &Evidence<'_>, gate: &Gate, key: Key) -> Certificate {
         ..
     } = &plan.design;
     let build = Build::of(&record.builds, Arm::Head);
-    let together: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
     let past = evidence.past.get(&gate.name).map_or(&[][..], Vec::as_slice);
     let count = |is_stored: bool| count(past.iter().filter(|p| p.is_stored == is_stored).count());
     let seconds: Vec<f64> = of_gate(evidence, gate).flatten().copied().collect();
     let launch_s = stats::mean(&seconds).unwrap_or_default();
-    let family = self::count(together);
+    let family = judge::family(plan);
     Certificate {
         format: CALIBRATION_FORMAT.to_owned(),
         tool: record.tool.clone(),

@@ -16,6 +16,7 @@ pub use model::{
 };
 
 use self::case::Case;
+use verdict::judge;
 use verdict::plan::Plan;
 use verdict::record::{CheckVerdict, RuleId, RunRecord, RunVerdict, Verdict};
 
@@ -33,15 +34,14 @@ pub fn explain(
         Some((check, workload))
     });
     let (check, workload) = found.next()?;
-    let shard = shard_of(record, verdict, &judged.id);
+    let shard = shard_of(plan, record, &judged.id);
     let case = Case::new(plan, shard.as_ref().unwrap_or(record), check, workload);
     Some(case.explain(verdict, judged, reason))
 }
 
 /// The session of the machine that measured the check's gate; `None` where one machine measured all.
-fn shard_of(record: &RunRecord, verdict: &RunVerdict, check: &str) -> Option<RunRecord> {
-    let family = u32::try_from(checks(verdict).count()).unwrap_or(u32::MAX);
-    let mut sessions = record.shard_sessions(family).into_iter();
+fn shard_of(plan: &Plan, record: &RunRecord, check: &str) -> Option<RunRecord> {
+    let mut sessions = record.shard_sessions(judge::family(plan)).into_iter();
     let gate = check.split('/').next().unwrap_or_default();
     sessions.find(|session| session.gates.iter().any(|name| name == gate))
 }

@@ -3,6 +3,7 @@
 use super::Rules;
 use super::assessment::{Assessment, Finding, Tested};
 use super::session::Scope;
+use super::test_kind::has_test;
 use super::waived;
 use crate::plan::{self, Check, Gate};
 use crate::record::{
@@ -23,13 +24,16 @@ pub fn settle(
     scope: &Scope<'_>,
     assessed: Vec<(&Gate, &Check, Assessment)>,
 ) -> RunVerdict {
-    let mut p: Vec<f64> = assessed.iter().map(|(_, _, a)| p_of_failing(a)).collect();
+    let tested = assessed.iter().filter(|(_, check, _)| has_test(check));
+    let mut p: Vec<f64> = tested.map(|(_, _, a)| p_of_failing(a)).collect();
     // What other machines measure is not known here: Holm's correction can only gain by it.
-    p.resize(rules.family(p.len()), 1.0);
-    let corrected = stats::holm(&p);
-    let family = corrected.len();
+    let family = rules.family();
+    p.resize(family, 1.0);
+    let mut corrected = stats::holm(&p).into_iter();
     let mut by_gate: Vec<(&Gate, Vec<Ruled>)> = Vec::new();
-    for ((gate, check, assessment), holm) in assessed.into_iter().zip(corrected) {
+    for (gate, check, assessment) in assessed {
+        let holm = has_test(check).then(|| corrected.next()).flatten();
+        let holm = holm.unwrap_or(1.0);
         let ruled = rule(rules, check, assessment, Corrected { holm, family });
         match by_gate.last_mut() {
             Some((last, checks)) if last.name == gate.name => checks.push(ruled),
@@ -53,7 +57,7 @@ pub fn settle(
     run_verdict(rules, gates, scope, decision)
 }
 
-/// What a check brings to Holm's family: an exact failure is certain, what has no test cannot fail.
+/// What a check brings to Holm's family: a failure by a rule that needs no test is certain, one without values cannot fail.
 fn p_of_failing(assessment: &Assessment) -> f64 {
     match &assessment.finding {
         Finding::Settled {

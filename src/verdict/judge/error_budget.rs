@@ -143,14 +143,12 @@ impl Budgets {
     pub fn of(rules: &Rules<'_>, check: &Check, workload: &Workload, is_calibrated: bool) -> Self {
         let compares = matches!(check.rule, Rule::Regression { .. })
             && rules.record.comparison.arms().contains(&Arm::Base);
-        let own = rules.plan.gates.iter().map(|gate| gate.checks.len()).sum();
-        let launches = workload.launches;
-        let of = (rules.family(own), launches.unwrap_or(u32::MAX));
+        let of = (rules.family(), workload.launches.unwrap_or(u32::MAX));
         Self::new(rules.design, of, compares, is_calibrated)
     }
 
-    /// Of a check in a run of so many, whose workload runs in so many launches an arm at the most. `compares`: head's
-    /// launches with base's.
+    /// Of one of the checks that share the error budget, whose workload runs in so many launches an arm at the most.
+    /// `compares`: head's launches with base's.
     pub fn new(
         design: &Design,
         (family, launches): (usize, u32),

@@ -8,13 +8,12 @@
 //! Refuses to know: which machine is better.
 
 use super::decide::{gravest, gravity};
-use super::{CheckVerdict, judge_session};
+use super::{CheckVerdict, family, judge_session};
 use crate::plan::{self, Gate, Plan};
 use crate::record::{Decision, Ending, Extent, GateVerdict, RunRecord, RunVerdict, Verdict};
 
 pub fn judge(plan: &Plan, record: &RunRecord) -> RunVerdict {
-    let checks: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
-    let sessions = record.shard_sessions(u32::try_from(checks).unwrap_or(u32::MAX));
+    let sessions = record.shard_sessions(family(plan));
     let mut parts: Vec<RunVerdict> = sessions
         .iter()
         .map(|session| {

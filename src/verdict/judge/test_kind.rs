@@ -1,6 +1,6 @@
 //! The kind of test for each metric, and metrics whose zero means nothing.
 
-use crate::plan::{Check, Rule};
+use crate::plan::{Check, Plan, Rule};
 use crate::record::{Metric, MetricKind};
 use crate::stats::Scale;
 
@@ -38,6 +38,20 @@ pub fn test_kind_of(check: &Check) -> TestKind {
         }
         _ => test_kind(check.metric),
     }
+}
+
+/// How many of the plan's checks chance can fail: the family that shares the error budget. A limit of what is the same
+/// in every launch of a build is not among them: it has no test, and fails for certain or not at all.
+pub fn family(plan: &Plan) -> u32 {
+    let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
+    let tested = checks.filter(|check| has_test(check)).count();
+    u32::try_from(tested).unwrap_or(u32::MAX)
+}
+
+/// A change of what is mostly the same has one: where launches differ after all, they are compared by t.
+pub fn has_test(check: &Check) -> bool {
+    let is_limit = matches!(check.rule, Rule::Ceiling { .. } | Rule::Floor { .. });
+    !(is_limit && test_kind_of(check) == TestKind::Exact)
 }
 
 /// The test for a change of a metric.

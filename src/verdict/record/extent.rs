@@ -22,7 +22,7 @@ impl Shard {
 
 impl RunRecord {
     /// The sessions that a merged record was made of, as each was measured; empty for every other record. `checks`
-    /// is the number of all checks of the run.
+    /// is the number of the run's checks that share the error budget.
     pub fn shard_sessions(&self, checks: u32) -> Vec<Self> {
         let Extent::Merged { shards } = &self.extent else {
             return Vec::new();

@@ -35,6 +35,28 @@ fn holm_asks_more_of_each_check_where_there_are_many() {
     );
 }
 
+/// Chance fails none of them, so they take nothing of the budget of those that it can.
+#[test]
+fn limits_of_what_every_launch_has_alike_leave_the_others_their_budget() {
+    let session = interleaved(tpot_blocks(6, 0.03, 0.0118));
+    let mut plan = tpot_plan();
+    for (name, metric, limit) in [
+        ("answered", Metric::FailedRequests, 0.0),
+        ("same", Metric::AnswerMismatches, 0.0),
+        ("shown", Metric::StreamMismatches, 0.0),
+    ] {
+        let ceiling = Rule::Ceiling { limit };
+        let exact = check(name, metric, Statistic::Single, ceiling);
+        plan.gates[0].checks.push(exact);
+    }
+    let got = judge(&plan, &session);
+    assert_eq!(first(&got).verdict, Verdict::Fail);
+    let text = sentence(first(&got));
+    assert!(text.contains("(p = 0.0"), "{text}");
+    assert!(!text.contains("corrected"), "{text}");
+    assert_eq!(got.decision, Decision::Stop);
+}
+
 #[test]
 fn a_failure_ends_the_run_and_the_open_checks_say_so() {
     let mut two = tpot_plan();

@@ -174,7 +174,7 @@ fn refusals(project: &Project) {
     );
     mixed(
         &|record| record["extent"]["checks"] = 1.into(),
-        "counts 1 checks in the run, its files say 3",
+        "counts 1 checks that chance can fail, its files say 3",
     );
     mixed(
         &|record| record["extent"]["checks"] = 4_000_000.into(),

@@ -43,11 +43,11 @@ enum MergeError {
         "no shard has measured {gates}: a run is merged whole; measure it, or name the directory that has it"
     )]
     Missing { gates: String },
-    #[error("{} counts {said} checks in the run, its files say {found}: it was changed", directory.display())]
+    #[error("{} counts {said} checks that chance can fail, its files say {found}: it was changed", directory.display())]
     Checks {
         directory: PathBuf,
         said: u32,
-        found: usize,
+        found: u32,
     },
 }
 
@@ -228,8 +228,8 @@ fn every_gate_once(parts: &[ShardPart]) -> Result<(), MergeError> {
 
 /// What the shards took as the family of their error budget is what it is.
 fn the_checks_are_the_plans(parts: &[ShardPart], plan: &Plan) -> Result<(), MergeError> {
-    let found: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
-    match parts.iter().find(|part| part.checks as usize != found) {
+    let found = judge::family(plan);
+    match parts.iter().find(|part| part.checks != found) {
         None => Ok(()),
         Some(part) => Err(MergeError::Checks {
             directory: part.directory.clone(),

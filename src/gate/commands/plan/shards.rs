@@ -8,6 +8,7 @@ use crate::session::project::Project;
 use crate::session::results::{directories, read_record};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use verdict::judge;
 use verdict::plan::{self, Gate, Piece, Plan, PlanError, Selection, ShardPlan};
 use verdict::record::{Comparison, Extent, RunRecord};
 
@@ -32,10 +33,9 @@ pub fn extent(project: &Project, together: &[String]) -> Result<Extent, Error> {
              those of all shards"
         )));
     }
-    let checks: usize = all.gates.iter().map(|gate| gate.checks.len()).sum();
     Ok(Extent::Shard {
         together: names,
-        checks: u32::try_from(checks).unwrap_or(u32::MAX),
+        checks: judge::family(&all),
     })
 }
 

@@ -6,6 +6,7 @@ use crate::measure;
 use crate::session::project::now;
 use crate::session::{Error, baseline, citation};
 use std::path::{Path, PathBuf};
+use verdict::judge;
 use verdict::plan::{self, Check, Gate, Plan, Selection};
 use verdict::record::Standing;
 use verdict::stats::Spread;
@@ -28,8 +29,7 @@ pub struct PowerOptions {
 pub fn power(options: &PowerOptions) -> Result<PowerPlan, Error> {
     let root = plan::find_root(&options.start)?;
     let (plan, _) = plan::from_directory(&root, &options.selection)?;
-    let all: usize = plan.gates.iter().map(|gate| gate.checks.len()).sum();
-    let checks = u32::try_from(all).unwrap_or(u32::MAX);
+    let checks = judge::family(&plan);
     let mut rows = Vec::new();
     // Checks without a known noise, by the reason.
     let mut unknown: Vec<(String, Vec<&str>)> = Vec::new();

@@ -1,6 +1,7 @@
 //! Input of the rules, and their findings.
 
 use crate::judge::launch_view::LaunchView;
+use crate::judge::test_kind::family;
 use crate::plan::{Design, Plan};
 use crate::record::{Extent, Facts, Launch, LaunchFact, Reason, RuleId, RunRecord, Verdict};
 
@@ -60,7 +61,8 @@ pub struct Rules<'a> {
 
 impl Rules<'_> {
     /// How many checks share the error budget: those of this session, or of the whole run that it is a shard of.
-    pub fn family(&self, own: usize) -> usize {
+    pub fn family(&self) -> usize {
+        let own = family(self.plan) as usize;
         match self.record.extent {
             Extent::Shard { checks, .. } => own.max(checks as usize),
             Extent::Whole | Extent::Merged { .. } => own,
