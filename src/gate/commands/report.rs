@@ -17,15 +17,18 @@ pub struct ReportArgs {
     shown: VerdictArgs,
 }
 
+/// The result directory that was given, else the newest one here, which a note names.
+pub fn or_newest(given: Option<PathBuf>, doing: &str) -> anyhow::Result<PathBuf> {
+    if let Some(given) = given {
+        return Ok(given);
+    }
+    let newest = newest(Path::new("."))?;
+    output::note(&format!("{doing} {}", newest.display()));
+    Ok(newest)
+}
+
 pub fn run(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let directory = match &args.directory {
-        Some(directory) => directory.clone(),
-        None => {
-            let newest = newest(Path::new("."))?;
-            output::note(&format!("reporting {}", newest.display()));
-            newest
-        }
-    };
+    let directory = or_newest(args.directory.clone(), "reporting")?;
     let (record, verdict) = session::judge_directory(&directory).map_err(Error::from)?;
     print(&record, &verdict, args.shown, Some(&directory))?;
     Ok(Exit::of(&verdict))

@@ -214,6 +214,12 @@ impl Repository {
         listed.is_ok_and(|listed| !listed.is_empty())
     }
 
+    /// True if git tracks this path or something in it: a commit may have brought it.
+    pub fn tracks(&self, path: &Path) -> bool {
+        let listed = self.git(&["ls-files", "--", &path.to_string_lossy()]);
+        listed.is_ok_and(|listed| !listed.is_empty())
+    }
+
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of
     /// a rename both paths.
     pub fn changed_paths(&self, commit: &str) -> Result<Vec<String>, GitError> {

@@ -4,7 +4,7 @@
 use super::error::Error as SessionError;
 use super::files::{ResultsError, read_json_of, replace};
 use super::{checkpoint, rendering};
-use crate::launch::Workspace;
+use crate::launch::{Repository, Workspace};
 use crate::report;
 use std::cell::Cell;
 use std::error::Error;
@@ -40,9 +40,16 @@ pub fn directories(root: &Path) -> Vec<PathBuf> {
 /// The result directory of the latest session of the project around `start`.
 ///
 /// # Errors
-/// `start` is in no project, or nothing was measured there.
+/// `start` is in no project, or nothing was measured there, or git tracks results: a commit may name any as the newest.
 pub fn newest(start: &Path) -> Result<PathBuf, SessionError> {
     let root = plan::find_root(start)?;
+    if Repository::open(&root).is_ok_and(|it| it.tracks(&root.join(".gate"))) {
+        return Err(SessionError::Usage(format!(
+            "git tracks files in {0}/.gate, so which result is the newest is what a commit says; name the result \
+             directory, and run `git rm -r --cached {0}/.gate`",
+            root.display()
+        )));
+    }
     let mut newest = directories(&root).into_iter();
     let newest = newest.find(|directory| has_run(directory));
     newest.ok_or_else(|| {

@@ -26,6 +26,17 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
     );
     let named = project.run(&["explain", "e2e/greedy"]).expect(0);
     assert_eq!(named.stdout, ended.stdout);
+    // What a pull request commits is no newest result of this machine.
+    let committed = project.path(".gate/runs/99990101-000000-quick-1");
+    fs::create_dir(&committed).unwrap();
+    fs::copy(project.path("result/run.json"), committed.join("run.json")).unwrap();
+    project.git(&["init", "--quiet"]);
+    project.git(&["add", "--force", ".gate"]);
+    for command in ["explain", "report"] {
+        let ended = project.run(&[command]).expect(2);
+        ended.says(&["git tracks files in", "name the result directory"]);
+    }
+    fs::remove_dir_all(project.path(".git")).unwrap();
     let before = project.read("result/report.md");
     let ended = project.run(&["explain", "result"]).expect(0);
     for part in [

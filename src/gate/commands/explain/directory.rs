@@ -100,13 +100,15 @@ fn request(plan: &Plan, session: u64, explanation: &Explanation) -> Option<Strin
 /// True if a key of this name, or one within its value, may hold a secret.
 fn may_be_secret(key: &str, value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.iter().any(|(own, value)| {
-            may_be_secret(own, value) || (!value.is_object() && may_be_secret(key, value))
-        }),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(own, value)| may_be_secret(own, value) || may_be_secret(key, value)),
         Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
         // A value may be the name of the one beside it.
         Value::String(value) => is_hidden(key, value) || is_hidden(value, "value"),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        // Under a name of tokens it counts or names some.
+        Value::Number(value) => is_hidden(&key.replace("token", ""), &value.to_string()),
+        Value::Null | Value::Bool(_) => false,
     }
 }
 
@@ -179,6 +181,9 @@ mod tests {
                 true,
             ),
             ("headers", json!([["X-Auth-Token", "abc"]]), true),
+            ("auth", json!({"of": {"value": "abc"}}), true),
+            ("password", json!(12345), true),
+            ("max_tokens", json!(64), false),
             ("reasoning_effort", json!("low"), false),
             ("skip_special_tokens", json!(false), false),
             ("stop_token_ids", json!([151_645]), false),

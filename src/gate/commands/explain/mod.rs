@@ -5,8 +5,8 @@ mod view;
 
 use crate::cli::format::Format;
 use crate::cli::{Exit, output};
+use crate::commands::report::or_newest;
 use crate::report::pretty_json;
-use crate::session::results::newest;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Component, Path, PathBuf};
@@ -44,14 +44,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         directory => directory.clone(),
     };
-    let directory = match directory {
-        Some(directory) => directory,
-        None => {
-            let newest = newest(Path::new("."))?;
-            output::note(&format!("explaining {}", newest.display()));
-            newest
-        }
-    };
+    let directory = or_newest(directory, "explaining")?;
     let text = match directory::explain_directory(&directory, check.as_deref())? {
         Err(verdict) => match format {
             Format::Text | Format::Markdown => view::nothing_text(verdict),
