@@ -23,7 +23,9 @@ pub fn citations(record: &RunRecord) -> Vec<String> {
                 day(created),
                 remedy.as_deref().unwrap_or("`gate calibrate`")
             ),
-            Standing::Missing => "not calibrated on this machine (`gate calibrate`)".to_owned(),
+            Standing::Missing => {
+                "not calibrated on this machine (`gate calibrate` saves launches)".to_owned()
+            }
         };
         let line = match judged_by(citation) {
             Some(judged) => format!("{line}; {judged}"),

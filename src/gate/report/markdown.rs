@@ -16,7 +16,7 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
     let context = context! {
         verdict => super::word(record, verdict),
-        summary => escape(&super::headline(record, verdict)),
+        summary => escape(&super::headline_and_limits(record, verdict)),
         arms => super::arms(record).iter().map(|line| escape(line)).collect::<Vec<_>>(),
         profile => escape(&record.profile),
         extent => super::extent(record, verdict),

@@ -68,19 +68,15 @@ fn word(record: &RunRecord, verdict: &RunVerdict) -> &'static str {
 fn headline(record: &RunRecord, verdict: &RunVerdict) -> String {
     match word(record, verdict) {
         ONE_BUILD => format!("no false alarm; {}", summary(verdict)),
-        _ if verdict.verdict == Verdict::Pass => {
-            let parts = [
-                Some(summary(verdict)),
-                not_run::slower_start(record, verdict),
-                not_run::greater_memory(record),
-                not_run::growing_memory(record, verdict),
-                not_run::killed(record),
-                not_run::not_run(verdict),
-            ];
-            parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
-        }
         _ => summary(verdict),
     }
+}
+
+/// The verdict in a sentence, with what a pass says nothing about.
+fn headline_and_limits(record: &RunRecord, verdict: &RunVerdict) -> String {
+    let limits = not_run::limits(record, verdict).into_iter();
+    let limits = limits.map(|(label, text)| format!("; {label}: {text}"));
+    headline(record, verdict) + &limits.collect::<String>()
 }
 
 /// A word as a shell reads it.

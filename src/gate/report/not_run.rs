@@ -2,7 +2,7 @@
 //! or an engine that SIGTERM does not end, which no check judged.
 
 use super::numbers;
-use verdict::record::{Arm, Launch, Metric, RunRecord, RunVerdict};
+use verdict::record::{Arm, Launch, Metric, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
 
 /// The report mentions a start that is slower than base's by more than this factor and this many seconds.
@@ -18,8 +18,25 @@ const GREATER_BYTES: f64 = 64e6;
 /// The report mentions memory that grows by this many bytes more than base's.
 const GROWTH_BYTES: f64 = 4e6;
 
-/// `head starts in 2.07 s, base in 0.07 s, which no check of this run judges (gate check --gate cold-start)`.
-pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+/// What a pass says nothing about, and what that is; nothing of a run that did not pass.
+pub fn limits(record: &RunRecord, verdict: &RunVerdict) -> Vec<(&'static str, String)> {
+    if super::word(record, verdict) != Verdict::Pass.name() {
+        return Vec::new();
+    }
+    let unjudged = [
+        slower_start(record, verdict),
+        greater_memory(record),
+        growing_memory(record, verdict),
+        killed(record),
+    ];
+    let unjudged = unjudged.into_iter().flatten();
+    let unjudged = unjudged.map(|text| ("not judged", text));
+    let gates = not_run(verdict).map(|gates| ("not run", gates));
+    unjudged.chain(gates).collect()
+}
+
+/// `head starts in 2.07 s, base in 0.07 s (gate check --gate cold-start)`.
+fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     if checks.any(|check| check.metric.is_of_start()) {
         return None;
@@ -42,16 +59,16 @@ pub fn slower_start(record: &RunRecord, verdict: &RunVerdict) -> Option<String> 
     let unit = Metric::Ready.unit();
     (head > SLOWER * base && head - base > SLOWER_S).then(|| {
         format!(
-            "head starts in {}, base in {}, which no check of this run judges{command}",
+            "head starts in {}, base in {}{command}",
             numbers::value(1e3 * head, unit),
             numbers::value(1e3 * base, unit)
         )
     })
 }
 
-/// `head's memory reaches 2048 MiB, base's 700 MiB, which no check of this run judges`: resident in a launch at most, the median
+/// `head's memory reaches 2048 MiB, base's 700 MiB`: resident in a launch at most, the median
 /// over launches.
-pub fn greater_memory(record: &RunRecord) -> Option<String> {
+fn greater_memory(record: &RunRecord) -> Option<String> {
     let greatest = |launch: &Launch| {
         let readings = launch.telemetry.iter().flat_map(|it| &it.readings);
         let bytes = readings.filter_map(|reading| reading.rss_bytes).max();
@@ -62,7 +79,7 @@ pub fn greater_memory(record: &RunRecord) -> Option<String> {
     let unit = Metric::KvBytes.unit();
     (head > GREATER * base && head - base > GREATER_BYTES).then(|| {
         format!(
-            "head's memory reaches {}, base's {}, which no check of this run judges",
+            "head's memory reaches {}, base's {}",
             numbers::value(head, unit),
             numbers::value(base, unit)
         )
@@ -72,7 +89,7 @@ pub fn greater_memory(record: &RunRecord) -> Option<String> {
 /// `head's memory grows by 40 MiB in the second half of a launch, base's by 0 MiB, …`: from the
 /// median of the third quarter's readings to that of the last; medians over launches, of which each of head's grows by more
 /// than each of base's.
-pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
+fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String> {
     let mut checks = verdict.gates.iter().flat_map(|gate| &gate.checks);
     if checks.any(|check| check.metric == Metric::RssGrowth) {
         return None;
@@ -96,16 +113,16 @@ pub fn growing_memory(record: &RunRecord, verdict: &RunVerdict) -> Option<String
     let (base, mib) = (base.max(0.0), 1024.0 * 1024.0);
     (is_apart && head - base > GROWTH_BYTES).then(|| {
         format!(
-            "head's memory grows by {:.0} MiB in the second half of a launch, base's by {:.0} MiB, which no check of this run \
-             judges (one of `rss_growth` does, as in the gate soak)",
+            "head's memory grows by {:.0} MiB in the second half of a launch, base's by {:.0} MiB (`rss_growth` judges it, as \
+             in the gate soak)",
             head / mib,
             base / mib
         )
     })
 }
 
-/// `SIGTERM ends base, and not head, which was killed (4 of 4 launches)`: of those that ran without errors.
-pub fn killed(record: &RunRecord) -> Option<String> {
+/// `SIGTERM ends base, not head, which was killed (4 of 4 launches)`: of those that ran without errors.
+fn killed(record: &RunRecord) -> Option<String> {
     let clean = |arm| {
         let launches = record.launches.iter().filter(move |it| it.arm == arm);
         launches.filter(|launch| launch.exit.is_clean())
@@ -114,7 +131,7 @@ pub fn killed(record: &RunRecord) -> Option<String> {
     let (of_head, all) = (killed(Arm::Head), clean(Arm::Head).count());
     let ends_base = clean(Arm::Base).count() > 0 && killed(Arm::Base) == 0;
     (ends_base && 2 * of_head > all).then(|| {
-        format!("SIGTERM ends base, and not head, which was killed ({of_head} of {all} launches)")
+        format!("SIGTERM ends base, not head, which was killed ({of_head} of {all} launches)")
     })
 }
 
@@ -124,8 +141,8 @@ fn values(record: &RunRecord, arm: Arm, value: impl Fn(&Launch) -> Option<f64>) 
     launches.filter_map(value).collect()
 }
 
-/// `not run: cold-start, users (gate check --profile full)`; `None` where profiles name no others.
-pub fn not_run(verdict: &RunVerdict) -> Option<String> {
+/// `cold-start, users (gate check --profile full)`; `None` where profiles name no others.
+fn not_run(verdict: &RunVerdict) -> Option<String> {
     let gates = verdict.not_run.iter().flat_map(|(_, gates)| gates);
     let mut all: Vec<&str> = gates.map(String::as_str).collect();
     all.retain(|name| is_name(name));
@@ -136,7 +153,7 @@ pub fn not_run(verdict: &RunVerdict) -> Option<String> {
     let profile = of_one.map_or_else(String::new, |(name, _)| {
         format!(" (gate check --profile {name})")
     });
-    (!all.is_empty()).then(|| format!("not run: {}{profile}", all.join(", ")))
+    (!all.is_empty()).then(|| format!("{}{profile}", all.join(", ")))
 }
 
 /// A name that no reader of a report can take for something else.

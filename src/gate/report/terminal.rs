@@ -1,7 +1,7 @@
 //! The report in a terminal: a table, the worst check first; why red checks are red; the verdict.
 
 use super::row::{self, Row};
-use super::{cells, reasons, redact};
+use super::{cells, not_run, reasons, redact};
 use anstyle::{AnsiColor, Style};
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
@@ -99,11 +99,19 @@ pub fn terminal(record: &RunRecord, verdict: &RunVerdict, view: View) -> String 
     if out.len() > said {
         let _ = writeln!(out);
     }
-    let mut summary = wrap(&summary, view.prose() - 14).into_iter();
-    let first = summary.next().unwrap_or_default();
-    let _ = writeln!(out, "{style}{name:<12}{style:#}  {first}");
-    indent(&mut out, summary);
+    labelled(&mut out, (style, &name), &summary, view);
+    for (label, text) in not_run::limits(record, verdict) {
+        labelled(&mut out, (Style::new(), label), &text, view);
+    }
     out
+}
+
+/// A label, and a text beside it.
+fn labelled(out: &mut String, (style, label): (Style, &str), text: &str, view: View) {
+    let mut lines = wrap(text, view.prose() - 14).into_iter();
+    let first = lines.next().unwrap_or_default();
+    let _ = writeln!(out, "{style}{label:<12}{style:#}  {first}");
+    indent(out, lines);
 }
 
 /// True if a report shows more of these checks than their reason.

@@ -6,6 +6,7 @@ use crate::calibration::{Certificate, Certificates, Learned, Subject, recall, st
 use crate::measure;
 use jiff::{SignedDuration, Timestamp};
 use std::path::Path;
+use verdict::judge;
 use verdict::plan::{Gate, Plan};
 use verdict::record::{
     Citation, Comparison, Ending, LearnedNoise, RunRecord, RunVerdict, Standing, Verdict,
@@ -15,7 +16,7 @@ use verdict::record::{
 const FURTHER_ARGS: &str = "and `gate calibrate` takes no further arguments: write those that both arms shall have \
                             into `engine.serve` first";
 
-/// One citation a gate, of this machine and moment.
+/// One citation a gate that has tests, of this machine and moment.
 pub fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, Error> {
     let Project { plan, root, .. } = project;
     let (fingerprint, now) = (measure::machine().fingerprint, now());
@@ -29,7 +30,13 @@ pub fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, 
                 .filter(|_| !has_further_args && !is_job()),
         })
     };
-    plan.gates.iter().map(cite).collect()
+    of_tested(plan).map(cite).collect()
+}
+
+/// The gates that a calibration says something of: they have a check that chance can fail.
+pub fn of_tested(plan: &Plan) -> impl Iterator<Item = &Gate> {
+    let gates = plan.gates.iter();
+    gates.filter(|gate| gate.checks.iter().any(judge::has_test))
 }
 
 /// Whether this is a job of GitHub Actions: another one judges its result again, where nothing was learned.

@@ -39,7 +39,7 @@ pub use contrast::{Contrast, Unsound, contrast};
 pub use error_budget::{Budgets, ErrorBudget};
 pub use remarks::{first_event_estimate, middle_of_untold, untold_first};
 pub use rules::{AMBIGUOUS_MIDDLE, AMBIGUOUS_TAIL, shared_gpu};
-pub use test_kind::{family, on_test_scale};
+pub use test_kind::{family, has_test, on_test_scale};
 
 use crate::metrics::{self, LaunchMeasure, Requests, Undefined};
 use crate::plan::{Check, Gate, Plan};

@@ -127,7 +127,7 @@ fn it_is_void(project: &Project, change: impl Fn(&mut Value), why: &str) {
 fn no_certificate_is_told_too() {
     let project = small();
     let text = report(&project);
-    let told = "not calibrated on this machine (`gate calibrate`)";
+    let told = "not calibrated on this machine (`gate calibrate` saves launches)";
     assert!(text.contains(told), "{text}");
     let standing = &verdict(&project)["calibration"]["gates"][0]["standing"];
     assert_eq!(standing, "missing");

@@ -35,7 +35,7 @@ fn later_sessions_are_judged_by_what_enough_earlier_ones_showed() {
     let session: serde_json::Value = serde_json::from_str(&one).unwrap();
     let blocks = session["checks"]["start/regression"].as_array().unwrap();
     assert!((2..=5).contains(&blocks.len()), "{one}");
-    let judged = "not calibrated on this machine (`gate calibrate`); noise known from 30 earlier sessions here";
+    let judged = "not calibrated on this machine (`gate calibrate` saves launches); noise known from 30 earlier sessions here";
     for (sessions, is_judged) in [(4, false), (30, true)] {
         fs::write(&file, one.repeat(sessions)).unwrap();
         let text = report(&project, &[]);

@@ -35,7 +35,7 @@ fn a_regression_fails_with_its_numbers() {
         &interleaved(tpot_blocks(6, 0.06, 0.003)),
         Verdict::Fail,
         "regression",
-        "TPOT 20 → 21.2 ms: +6.0 % [+5.5, +6.5], beyond the margin of 1 % (p = 0.0048; 6 + 6 launches, which can show no smaller p)",
+        "TPOT 20 → 21.2 ms: +6.0 % [+5.5, +6.5], beyond the margin of 1 % (p = 0.0048, the least that 6 + 6 launches can show)",
     );
     assert_eq!(got.decision, Decision::Stop);
     assert_eq!(
@@ -289,7 +289,7 @@ fn the_worked_example_of_the_docs() {
         &session,
         Verdict::Fail,
         "regression",
-        "TPOT 20.13 → 20.73 ms: +3.0 % [+2.0, +4.1], beyond the margin of 1 % (p = 0.006; 6 + 6 launches, which can show no smaller p)",
+        "TPOT 20.13 → 20.73 ms: +3.0 % [+2.0, +4.1], beyond the margin of 1 % (p = 0.006, the least that 6 + 6 launches can show)",
     );
     let check = first(&got);
     let near = |got: Option<f64>, expect: f64| {
@@ -377,11 +377,11 @@ fn a_pass_tells_that_head_takes_more_memory_where_no_check_judges_that() {
         let verdict = judge(&tpot_plan(), &session);
         fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
     };
-    let told = "head's memory reaches 2048 MiB, base's 700 MiB, which no check of this run judges";
+    let told = "not judged head's memory reaches 2048 MiB, base's 700 MiB";
     assert!(said([2048; 4]).contains(told), "{}", said([2048; 4]));
     assert!(!said([860; 4]).contains("head's memory"));
     // It need not be more in all: a leak begins small.
-    let told = "head's memory grows by 20 MiB in the second half of a launch, base's by 0 MiB, which no check of this run judges";
+    let told = "head's memory grows by 20 MiB in the second half of a launch, base's by 0 MiB (`rss_growth` judges it";
     let grows = said([700, 700, 720, 740]);
     assert!(grows.contains(told), "{grows}");
     assert!(!said([700, 730, 738, 740]).contains("head's memory"));
@@ -398,7 +398,7 @@ fn a_pass_tells_that_sigterm_does_not_end_head() {
         let verdict = judge(&tpot_plan(), &session);
         fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
     };
-    let told = "SIGTERM ends base, and not head, which was killed (4 of 4 launches)";
+    let told = "not judged SIGTERM ends base, not head, which was killed (4 of 4 launches)";
     let of_head = said(|launch| launch.arm == Arm::Head);
     assert!(of_head.contains(told), "{of_head}");
     assert!(!said(|_| true).contains("SIGTERM"));
@@ -421,7 +421,7 @@ fn a_pass_tells_that_head_starts_later_where_no_check_judges_that() {
         let verdict = judge(plan, &session);
         fixture::unwrapped(&report::terminal(&session, &verdict, View::default()))
     };
-    let told = "head starts in 2070 ms, base in 70 ms, which no check of this run judges (gate check --gate cold-start)";
+    let told = "not judged head starts in 2070 ms, base in 70 ms (gate check --gate cold-start)";
     let slow = said(2_070, 4, &tpot_plan());
     assert!(slow.contains(told), "{slow}");
     for same in [70, 300] {
@@ -455,11 +455,11 @@ fn a_pass_names_the_gates_of_profiles_that_did_not_run() {
         ("gates = [\"gate\"]", ""),
         (
             "gates = [\"gate\"]\n[profile.full]\ngates = [\"users\", \"gate\", \"e2e\"]",
-            "; not run: e2e,\n              users (gate check --profile full)",
+            "\nnot run       e2e, users (gate check --profile full)",
         ),
         (
             "gates = [\"x\"]\n[profile.b]\ngates = [\"y\"]",
-            "; not run: x, y",
+            "\nnot run       x, y",
         ),
         // No name of a gate.
         ("gates = [\"x](http://h)\"]", ""),

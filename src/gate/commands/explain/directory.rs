@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use verdict::judge;
 use verdict::plan::{self, Plan};
-use verdict::record::{CheckVerdict, Extent, Launch, RunVerdict, Verdict};
+use verdict::record::{CheckVerdict, Extent, Launch, RunVerdict};
 
 /// The longest log that is read.
 const LOG_BYTES: u64 = 1 << 20;
@@ -25,7 +25,7 @@ const LOG_BYTES: u64 = 1 << 20;
 /// The longest request that is shown.
 const REQUEST_BYTES: usize = 8 << 10;
 
-/// Explains the check with this id, or the gravest one that did not pass; where all did and none is named, gives the run's
+/// Explains the check with this id, or the gravest one that did not pass; where all did and none is named, gives the whole
 /// verdict.
 ///
 /// # Errors
@@ -33,7 +33,7 @@ const REQUEST_BYTES: usize = 8 << 10;
 pub fn explain_directory(
     directory: &Path,
     check: Option<&str>,
-) -> Result<Result<Explanation, Verdict>, Error> {
+) -> Result<Result<Explanation, RunVerdict>, Error> {
     let record = read_record(directory)?;
     let plan = plan::from_record(&record);
     let plan = plan.map_err(ResultsError::from)?;
@@ -43,7 +43,7 @@ pub fn explain_directory(
         None => gravest(&verdict),
     };
     let Some(judged) = judged else {
-        return Ok(Err(verdict.verdict));
+        return Ok(Err(verdict));
     };
     let reason = report::sentence_and_examples(judged);
     let mut explanation = explain(&plan, &record, &verdict, judged, reason);

@@ -47,8 +47,8 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let directory = or_newest(directory, "explaining")?;
     let text = match directory::explain_directory(&directory, check.as_deref())? {
         Err(verdict) => match format {
-            Format::Text | Format::Markdown => view::nothing_text(verdict),
-            Format::Json => view::nothing_json(verdict),
+            Format::Text | Format::Markdown => view::nothing_text(&verdict),
+            Format::Json => view::nothing_json(&verdict),
         },
         Ok(explanation) => match format {
             Format::Text => view::explanation_text(&explanation),

@@ -228,7 +228,7 @@ fn replaced(ours: &Ours<'_>, theirs: RunRecord, claimed: &[Citation]) -> Result<
         ..theirs
     };
     let has_further_args = resume::has_further_args(plan, &record);
-    let citations = plan.gates.iter().map(|gate| {
+    let citations = citation::of_tested(plan).map(|gate| {
         let fingerprint = machine_of(&record, &gate.name);
         let (standing, _) = citation::of_gate(plan, root, gate, fingerprint, &created)?;
         Ok(Citation {

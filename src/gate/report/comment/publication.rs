@@ -161,7 +161,9 @@ impl Publication<'_> {
                 };
                 format!("{gates}; the result will appear here")
             }
-            State::Judged(judged) => crate::report::headline(judged.record, judged.verdict),
+            State::Judged(judged) => {
+                crate::report::headline_and_limits(judged.record, judged.verdict)
+            }
             State::NotMeasured { .. } => "a build, a launch or the machine failed".into(),
             State::Refused { why } | State::NotRun { why } => (*why).to_owned(),
             State::Cancelled => "the run has no result".into(),

@@ -128,7 +128,7 @@ fn values(page: &Page<'_>) -> Value {
         hashes => Value::from_safe_string([UPLOT, SCRIPT].map(hash).join(" ")),
         data => Value::from_safe_string(data(page)),
         verdict => super::word(record, verdict),
-        summary => short(&shown(&capital(&super::headline(record, verdict)))),
+        summary => short(&shown(&capital(&super::headline_and_limits(record, verdict)))),
         cause => cause.map(shown),
         arms => match record.builds.iter().any(|build| build.commit.is_some()) {
             true => all_shown(super::compared(record)),

@@ -169,7 +169,7 @@ pub fn by_test(check: &CheckVerdict, tested: &Tested) -> String {
     match (tested.outcome, tested.advice) {
         // Without this, a p close to its level would look like a close call.
         (Verdict::Fail, _) if tested.is_smallest => {
-            format!("{subject}, {beyond} ({fail}; {behind}, which can show no smaller p)")
+            format!("{subject}, {beyond} ({fail}, the least that {behind} can show)")
         }
         (Verdict::Fail, _) => format!("{subject}, {beyond} ({fail}; {behind})"),
         (Verdict::Pass, _) => format!("{subject}, {within} (p = {pass}; {behind})"),

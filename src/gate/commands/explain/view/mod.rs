@@ -5,29 +5,33 @@ mod text;
 
 pub use text::{explanation_markdown, explanation_text};
 
-use crate::explanation::EXPLANATION_FORMAT;
+use crate::explanation::{EXPLANATION_FORMAT, checks};
 use serde_json::json;
-use verdict::record::Verdict;
+use verdict::record::{CheckVerdict, RunVerdict};
 
 /// Where every check passed, or is waived, and none was named.
-pub fn nothing_text(verdict: Verdict) -> String {
+pub fn nothing_text(verdict: &RunVerdict) -> String {
     format!("{}\n", nothing(verdict))
 }
 
 /// As [`nothing_text`]: the explanation's format without a check.
-pub fn nothing_json(verdict: Verdict) -> String {
+pub fn nothing_json(verdict: &RunVerdict) -> String {
     let value = json!({
         "format": EXPLANATION_FORMAT,
         "check": null,
-        "verdict": verdict.name(),
+        "verdict": verdict.verdict.name(),
         "reason": nothing(verdict),
     });
     format!("{value:#}\n")
 }
 
-fn nothing(verdict: Verdict) -> String {
-    let run = verdict.name();
+fn nothing(verdict: &RunVerdict) -> String {
+    let run = verdict.verdict.name();
+    let size = |check: &CheckVerdict| check.change.unwrap_or_default().abs();
+    let most = checks(verdict).max_by(|a, b| size(a).total_cmp(&size(b)));
+    let most = most.map_or_else(String::new, |check| format!(", such as {}", check.id));
     format!(
-        "nothing to explain: every check passed or is waived (the run: {run}). `gate explain GATE/NAME` explains one"
+        "nothing to explain: every check passed or is waived (the run: {run}). A check that is named{most} is explained all \
+         the same"
     )
 }
