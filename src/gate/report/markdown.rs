@@ -8,8 +8,13 @@ use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
 
 const TEMPLATE: &str = include_str!("templates/report.md.j2");
 
-/// The whole report. Deterministic: the same record and verdict give the same bytes.
-pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
+/// The whole report, with the slower part and the command that measures the same again, where they are known.
+/// Deterministic: the same record and verdict give the same bytes.
+pub fn markdown(
+    record: &RunRecord,
+    verdict: &RunVerdict,
+    (cause, again): (Option<&str>, Option<&str>),
+) -> String {
     let mut environment = Environment::new();
     // Escaping is Markdown's and done here; HTML's would double it.
     environment.set_auto_escape_callback(|_| AutoEscape::None);
@@ -17,6 +22,8 @@ pub fn markdown(record: &RunRecord, verdict: &RunVerdict) -> String {
     let context = context! {
         verdict => super::word(record, verdict),
         summary => escape(&super::headline_and_limits(record, verdict)),
+        cause => cause.map(escape),
+        again => again.map(code_line),
         arms => super::arms(record).iter().map(|line| escape(line)).collect::<Vec<_>>(),
         profile => escape(&record.profile),
         extent => super::extent(record, verdict),

@@ -32,7 +32,7 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
     Ok(match form {
         Form::Terminal(view) => report::terminal(record, verdict, view),
         Form::Json => report::verdict_json(record, verdict),
-        Form::Markdown => report::markdown(record, verdict),
+        Form::Markdown => markdown(plan::from_record(record).ok().as_ref(), record, verdict),
         Form::Junit => report::junit(record, verdict),
         Form::Csv => figures::launches_csv(record)?,
         Form::RequestsCsv => figures::requests_csv(record),
@@ -52,6 +52,13 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
             comment(plan.as_ref(), record, verdict)
         }
     })
+}
+
+/// The report as Markdown; without a plan, without what only it can tell.
+pub fn markdown(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> String {
+    let cause = plan.and_then(|plan| cause(plan, record, verdict));
+    let again = plan.and_then(|plan| again(plan, record));
+    report::markdown(record, verdict, (cause.as_deref(), again.as_deref()))
 }
 
 /// Checks that are taken apart on the page: those that failed or stayed open, up to so many.

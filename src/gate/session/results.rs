@@ -239,7 +239,7 @@ fn write_verdict(
     let again = rendering::again(plan, record);
     let texts = [
         (VERDICT, report::verdict_json(record, verdict)),
-        (REPORT, report::markdown(record, verdict)),
+        (REPORT, rendering::markdown(Some(plan), record, verdict)),
         (
             PAGE,
             rendering::html(plan, record, verdict, (None, &[]), again.as_deref()),

@@ -189,7 +189,7 @@ fn alone(args: &InitArgs) -> anyhow::Result<Exit> {
         }
         None => running.map_or(preset, |it| preset.with_seen(&it.seen)),
     };
-    heads.push(notes::profiles(preset));
+    heads.extend(notes::profiles(preset));
     let model = match running.filter(|_| args.model.is_none()) {
         Some(running) if !preset.holds_its_example() => running.model.clone(),
         Some(running) => own_model(args, preset, running)?,

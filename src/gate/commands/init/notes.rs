@@ -75,33 +75,24 @@ pub fn abilities(seen: &Seen) -> Vec<String> {
     listed.into_iter().flatten().chain(unseen).collect()
 }
 
-/// The gates of each profile.
-pub fn profiles(preset: Preset<'_>) -> String {
+/// The gates of each profile, and what none of them checks.
+pub fn profiles(preset: Preset<'_>) -> Vec<String> {
     let (quick, added) = preset.profiles();
-    let by_name = preset.by_name().join(", ");
-    let more = match added.is_empty() {
-        true => String::new(),
-        false => format!("; `--profile full` adds {}", added.join(", ")),
-    };
-    let unused = preset.unused();
-    let unused = match unused.is_empty() {
-        true => String::new(),
-        false => format!(
-            "; written too, for an engine that can do more: {}",
-            unused.join(", ")
-        ),
-    };
-    let unchecked = match preset.counts_streams() {
-        true => "",
-        false => {
-            "; not checked: streams, and so TTFT and TPOT (nothing counts their tokens: send usage in streams, or name a \
-             `tokenizer` in gates/gate.toml)"
-        }
-    };
-    format!(
-        "`gate check` will run: {}{more}; by name (`--gate`): {by_name}{unused}{unchecked}",
-        quick.join(", ")
-    )
+    let (by_name, unused) = (preset.by_name(), preset.unused());
+    let listed = [
+        ("`gate check` will run", quick),
+        ("`--profile full` adds", added),
+        ("by name (`--gate`)", by_name),
+        ("written too, for an engine that can do more", unused),
+    ];
+    let listed = listed.into_iter().filter(|(_, gates)| !gates.is_empty());
+    let listed = listed.map(|(what, gates)| format!("{what}: {}", gates.join(", ")));
+    let unchecked = (!preset.counts_streams()).then(|| {
+        "not checked: streams, and so TTFT and TPOT (nothing counts their tokens: send usage in streams, or name a \
+         `tokenizer` in gates/gate.toml)"
+            .to_owned()
+    });
+    listed.chain(unchecked).collect()
 }
 
 /// The step where the gate file leaves out options of the running server.

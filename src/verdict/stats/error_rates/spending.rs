@@ -14,6 +14,8 @@ use std::f64::consts::E;
 
 /// The Brownian motion is followed from so many standard deviations below zero.
 const DEPTH: f64 = 7.0;
+/// From so many standard deviations of a step away nothing arrives that counts: e⁻⁷², where at [`DEPTH`] is e⁻²⁴·⁵.
+const FAR: f64 = 12.0;
 /// Nodes of an integral: so many a standard deviation of the next step, within bounds.
 const NODES_A_STEP: f64 = 2.5;
 const NODES: (usize, usize) = (24, 256);
@@ -217,12 +219,17 @@ impl<'a> Path<'a> {
     fn go(&mut self, z: f64, t: f64, step: f64) {
         let (from, to) = (-DEPTH * t.sqrt(), z.min(DEPTH) * t.sqrt());
         let n = NODES_A_STEP * (to - from) / step.sqrt();
-        let sd = self.sd(t);
+        let by_sd = self.sd(t).recip();
+        let scale = self.normal.pdf(0.0) * by_sd;
         let density = |x: f64| -> f64 {
-            let parts = self.nodes.iter();
-            parts
-                .map(|(y, weight)| weight * self.normal.pdf((x - y) / sd) / sd)
-                .sum()
+            let near = self
+                .nodes
+                .iter()
+                .map(|(y, weight)| ((x - y) * by_sd, weight));
+            let near = near.filter(|(distance, _)| distance.abs() < FAR);
+            near.map(|(distance, weight)| weight * (-0.5 * distance * distance).exp())
+                .sum::<f64>()
+                * scale
         };
         let nodes = legendre::known_nodes((n as usize).clamp(NODES.0, NODES.1));
         let (half, middle) = ((to - from) / 2.0, f64::midpoint(from, to));
