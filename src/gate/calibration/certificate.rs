@@ -43,7 +43,7 @@ pub struct Certificate {
     pub spending: Spending,
     /// The gates that were judged together, this one among them.
     pub gates: Vec<String>,
-    /// Their checks that chance can fail, which share the false-alarm budget.
+    /// Their checks that are tested, which share the false-alarm budget.
     pub checks_together: u32,
     pub sessions: Sessions,
     /// Null sessions that were drawn from what earlier sessions had stored; never part of `sessions`.

@@ -214,10 +214,10 @@ impl Repository {
         listed.is_ok_and(|listed| !listed.is_empty())
     }
 
-    /// True if git tracks this path or something in it: a commit may have brought it.
+    /// True if git tracks this absolute path or something in it, so that a commit may have brought it, or cannot be asked.
     pub fn tracks(&self, path: &Path) -> bool {
         let listed = self.git(&["ls-files", "--", &path.to_string_lossy()]);
-        listed.is_ok_and(|listed| !listed.is_empty())
+        listed.map_or(true, |listed| !listed.is_empty())
     }
 
     /// Paths in which the working tree differs from a commit, new files included, from the repository's root. Of

@@ -4,7 +4,7 @@ use super::row::{self, Row};
 use super::{cells, reasons};
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, context};
-use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict};
+use verdict::record::{CheckVerdict, GateVerdict, RunRecord, RunVerdict, is_ignorable};
 
 const TEMPLATE: &str = include_str!("templates/report.md.j2");
 
@@ -84,7 +84,8 @@ fn check(check: &CheckVerdict) -> Value {
 
 /// A line for an indented code block, which nothing within it can end.
 pub fn code_line(line: &str) -> String {
-    line.chars().filter(|c| !c.is_control()).collect()
+    let is_shown = |c: &char| !c.is_control() && !is_ignorable(*c);
+    line.chars().filter(is_shown).collect()
 }
 
 /// Text that Markdown shows as it is, in one line, also within a table's cell.

@@ -33,7 +33,7 @@ pub fn citations(project: &Project, options: &Options) -> Result<Vec<Citation>, 
     of_tested(plan).map(cite).collect()
 }
 
-/// The gates that a calibration says something of: they have a check that chance can fail.
+/// The gates that a calibration says something of: they have a check that is tested.
 pub fn of_tested(plan: &Plan) -> impl Iterator<Item = &Gate> {
     let gates = plan.gates.iter();
     gates.filter(|gate| gate.checks.iter().any(judge::has_test))

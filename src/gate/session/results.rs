@@ -4,7 +4,7 @@
 use super::error::Error as SessionError;
 use super::files::{ResultsError, read_json_of, replace};
 use super::{checkpoint, rendering};
-use crate::launch::{Repository, Workspace};
+use crate::launch::{GitError, Repository, Workspace};
 use crate::report;
 use std::cell::Cell;
 use std::error::Error;
@@ -43,10 +43,16 @@ pub fn directories(root: &Path) -> Vec<PathBuf> {
 /// `start` is in no project, or nothing was measured there, or git tracks results: a commit may name any as the newest.
 pub fn newest(start: &Path) -> Result<PathBuf, SessionError> {
     let root = plan::find_root(start)?;
-    if Repository::open(&root).is_ok_and(|it| it.tracks(&root.join(".gate"))) {
+    let root = root.canonicalize().unwrap_or(root);
+    let is_tracked = match Repository::open(&root) {
+        Ok(repository) => repository.tracks(&root.join(".gate")),
+        Err(GitError::NoRepository(_) | GitError::Missing(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    if is_tracked {
         return Err(SessionError::Usage(format!(
-            "git tracks files in {0}/.gate, so which result is the newest is what a commit says; name the result \
-             directory, and run `git rm -r --cached {0}/.gate`",
+            "git tracks files in {0}/.gate, so a commit may say which result is the newest; name the result directory, or \
+             run `git rm -r {0}/.gate`",
             root.display()
         )));
     }

@@ -40,15 +40,15 @@ pub fn test_kind_of(check: &Check) -> TestKind {
     }
 }
 
-/// How many of the plan's checks chance can fail: the family that shares the error budget. A limit of what is the same
-/// in every launch of a build is not among them: it has no test, and fails for certain or not at all.
+/// How many of the plan's checks are tested: the family that shares the error budget.
 pub fn family(plan: &Plan) -> u32 {
     let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
     let tested = checks.filter(|check| has_test(check)).count();
     u32::try_from(tested).unwrap_or(u32::MAX)
 }
 
-/// A change of what is mostly the same has one: where launches differ after all, they are compared by t.
+/// False for a limit of an exact metric: its worst launch is compared. A change of such a metric has a test, by t, where
+/// launches differ after all.
 pub fn has_test(check: &Check) -> bool {
     let is_limit = matches!(check.rule, Rule::Ceiling { .. } | Rule::Floor { .. });
     !(is_limit && test_kind_of(check) == TestKind::Exact)

@@ -300,7 +300,7 @@ pub enum Extent {
     Shard {
         /// The gates of the whole run, these among them, in plan order.
         together: Vec<String>,
-        /// Their checks that chance can fail: the family that shares the error budget.
+        /// Their checks that are tested: the family that shares the error budget.
         checks: u32,
     },
     /// Every gate, measured on one machine or several. `launches` holds those of the first shard, then those of the

@@ -1,6 +1,6 @@
 //! A real session, in which an engine answers wrongly.
 
-use fixture::Project;
+use fixture::{Ended, Project};
 use std::fs;
 
 #[test]
@@ -26,16 +26,27 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
     );
     let named = project.run(&["explain", "e2e/greedy"]).expect(0);
     assert_eq!(named.stdout, ended.stdout);
-    // What a pull request commits is no newest result of this machine.
-    let committed = project.path(".gate/runs/99990101-000000-quick-1");
-    fs::create_dir(&committed).unwrap();
+    // What a pull request commits is no newest result of this machine, also in a folder of the repository.
+    let engine = project.path("engine");
+    let committed = engine.join(".gate/runs/99990101-000000-quick-1");
+    for folder in [&committed, &engine.join("gates")] {
+        fs::create_dir_all(folder).unwrap();
+    }
     fs::copy(project.path("result/run.json"), committed.join("run.json")).unwrap();
+    fs::copy(
+        project.path("gates/gate.toml"),
+        engine.join("gates/gate.toml"),
+    )
+    .unwrap();
     project.git(&["init", "--quiet"]);
-    project.git(&["add", "--force", ".gate"]);
+    project.git(&["add", "--force", "engine"]);
     for command in ["explain", "report"] {
-        let ended = project.run(&[command]).expect(2);
+        let mut command = project.command(&[command]);
+        let output = command.current_dir(&engine).output().unwrap();
+        let ended = Ended::of(&output).expect(2);
         ended.says(&["git tracks files in", "name the result directory"]);
     }
+    project.run(&["explain"]).expect(0);
     fs::remove_dir_all(project.path(".git")).unwrap();
     let before = project.read("result/report.md");
     let ended = project.run(&["explain", "result"]).expect(0);

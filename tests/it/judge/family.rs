@@ -35,26 +35,39 @@ fn holm_asks_more_of_each_check_where_there_are_many() {
     );
 }
 
-/// Chance fails none of them, so they take nothing of the budget of those that it can.
+/// They have no test, so they take nothing of the budget of those that do, wherever they stand among them.
 #[test]
-fn limits_of_what_every_launch_has_alike_leave_the_others_their_budget() {
+fn limits_of_exact_metrics_leave_the_others_their_budget() {
     let session = interleaved(tpot_blocks(6, 0.03, 0.0118));
+    let alone = judge(&tpot_plan(), &session);
+    let exact = |name: &str, metric| {
+        let ceiling = Rule::Ceiling { limit: 0.0 };
+        check(name, metric, Statistic::Single, ceiling)
+    };
     let mut plan = tpot_plan();
-    for (name, metric, limit) in [
-        ("answered", Metric::FailedRequests, 0.0),
-        ("same", Metric::AnswerMismatches, 0.0),
-        ("shown", Metric::StreamMismatches, 0.0),
-    ] {
-        let ceiling = Rule::Ceiling { limit };
-        let exact = check(name, metric, Statistic::Single, ceiling);
-        plan.gates[0].checks.push(exact);
-    }
+    let checks = &mut plan.gates[0].checks;
+    checks.insert(0, exact("answered", Metric::FailedRequests));
+    checks.push(exact("same", Metric::AnswerMismatches));
     let got = judge(&plan, &session);
-    assert_eq!(first(&got).verdict, Verdict::Fail);
-    let text = sentence(first(&got));
-    assert!(text.contains("(p = 0.0"), "{text}");
-    assert!(!text.contains("corrected"), "{text}");
-    assert_eq!(got.decision, Decision::Stop);
+    assert_eq!(got.verdict, Verdict::Fail);
+    let tested = &got.gates[0].checks[1];
+    assert_eq!(sentence(tested), sentence(first(&alone)));
+
+    // Two that are tested, each with the p that it has without the others.
+    let mut two = tpot_plan();
+    let ceiling = Rule::Ceiling { limit: 25.0 };
+    let below = check("ceiling", Metric::Tpot, Statistic::Median, ceiling);
+    two.gates[0].checks.push(below.clone());
+    plan.gates[0].checks.push(below);
+    let (two, got) = (judge(&two, &session), judge(&plan, &session));
+    let ids = ["gate/tpot", "gate/ceiling"];
+    let of = |verdict: &RunVerdict| -> Vec<String> {
+        let checks = verdict.gates[0].checks.iter();
+        let those = checks.filter(|check| ids.contains(&check.id.as_str()));
+        those.map(sentence).collect()
+    };
+    assert_eq!(of(&got), of(&two));
+    assert!(of(&got)[0].contains("corrected for 2 checks"));
 }
 
 #[test]

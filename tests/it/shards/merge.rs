@@ -174,11 +174,11 @@ fn refusals(project: &Project) {
     );
     mixed(
         &|record| record["extent"]["checks"] = 1.into(),
-        "counts 1 checks that chance can fail, its files say 3",
+        "counts 1 tested checks in the run, its files say 3",
     );
     mixed(
         &|record| record["extent"]["checks"] = 4_000_000.into(),
-        "counts 4000000 checks",
+        "counts 4000000 tested checks",
     );
     mixed(
         &|record| record["extent"]["together"] = serde_json::json!(["one", "two"]),

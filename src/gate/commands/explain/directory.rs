@@ -106,8 +106,11 @@ fn may_be_secret(key: &str, value: &Value) -> bool {
         Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
         // A value may be the name of the one beside it.
         Value::String(value) => is_hidden(key, value) || is_hidden(value, "value"),
-        // Under a name of tokens it counts or names some.
-        Value::Number(value) => is_hidden(&key.replace("token", ""), &value.to_string()),
+        Value::Number(value) => {
+            let key = key.to_lowercase();
+            let is_of_tokens = key.contains("tokens") || key.contains("token_id");
+            !is_of_tokens && is_hidden(&key, &value.to_string())
+        }
         Value::Null | Value::Bool(_) => false,
     }
 }
@@ -183,6 +186,8 @@ mod tests {
             ("headers", json!([["X-Auth-Token", "abc"]]), true),
             ("auth", json!({"of": {"value": "abc"}}), true),
             ("password", json!(12345), true),
+            ("access_token", json!(123_456_789), true),
+            ("maxTokens", json!(4096), false),
             ("max_tokens", json!(64), false),
             ("reasoning_effort", json!("low"), false),
             ("skip_special_tokens", json!(false), false),

@@ -43,7 +43,7 @@ enum MergeError {
         "no shard has measured {gates}: a run is merged whole; measure it, or name the directory that has it"
     )]
     Missing { gates: String },
-    #[error("{} counts {said} checks that chance can fail, its files say {found}: it was changed", directory.display())]
+    #[error("{} counts {said} tested checks in the run, its files say {found}: it was changed, or another gate wrote it", directory.display())]
     Checks {
         directory: PathBuf,
         said: u32,

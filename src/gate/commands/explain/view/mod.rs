@@ -7,7 +7,7 @@ pub use text::{explanation_markdown, explanation_text};
 
 use crate::explanation::{EXPLANATION_FORMAT, checks};
 use serde_json::json;
-use verdict::record::{CheckVerdict, RunVerdict};
+use verdict::record::RunVerdict;
 
 /// Where every check passed, or is waived, and none was named.
 pub fn nothing_text(verdict: &RunVerdict) -> String {
@@ -27,9 +27,9 @@ pub fn nothing_json(verdict: &RunVerdict) -> String {
 
 fn nothing(verdict: &RunVerdict) -> String {
     let run = verdict.verdict.name();
-    let size = |check: &CheckVerdict| check.change.unwrap_or_default().abs();
-    let most = checks(verdict).max_by(|a, b| size(a).total_cmp(&size(b)));
-    let most = most.map_or_else(String::new, |check| format!(", such as {}", check.id));
+    let compared = checks(verdict).filter_map(|check| Some((check.change?.abs(), check)));
+    let most = compared.max_by(|a, b| a.0.total_cmp(&b.0));
+    let most = most.map_or_else(String::new, |(_, check)| format!(", such as {}", check.id));
     format!(
         "nothing to explain: every check passed or is waived (the run: {run}). A check that is named{most} is explained all \
          the same"
