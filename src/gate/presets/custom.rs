@@ -1,5 +1,6 @@
 //! The preset of an engine of one's own, with what was seen of a server that runs.
 
+use super::is_python;
 use super::toml_text::escaped;
 
 /// The highest id of a vocabulary that is tried.
@@ -68,10 +69,7 @@ impl Seen {
     pub fn interpreter(&self) -> Option<&str> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
         let first = self.command.first().map(String::as_str);
-        first.filter(|word| {
-            let name = word.rsplit('/').next().unwrap_or_default();
-            name.starts_with("python") && word.chars().all(plain)
-        })
+        first.filter(|word| is_python(word) && word.chars().all(plain))
     }
 
     /// True of a program that the tree holds.

@@ -22,6 +22,12 @@ use std::path::Path;
 /// The preset for an engine of one's own.
 pub const CUSTOM: &str = "custom";
 
+/// True if the first word of a command names a Python: `/opt/venv/bin/python3.12`.
+pub fn is_python(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    name.starts_with("python")
+}
+
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preset<'a> {

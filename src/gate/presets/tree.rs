@@ -2,7 +2,7 @@
 //!
 //! Refuses to know: where the tree is; it is handed a reader of its files.
 
-use super::CUSTOM;
+use super::{CUSTOM, is_python};
 use toml::Table;
 
 /// The name of the preset of the engine whose tree this is; `read` gives a file's text by its path from the root.
@@ -123,11 +123,7 @@ pub fn built_command(engine: &str, words: &[String]) -> Vec<String> {
     let built = built.as_ref().and_then(|it| it["words"].as_array());
     let built = built.into_iter().flatten().filter_map(|word| word.as_str());
     let mut rest = words.iter().peekable();
-    let is_interpreter = |word: &&String| {
-        let name = word.rsplit('/').next().unwrap_or_default();
-        name.starts_with("python")
-    };
-    let interpreter = rest.next_if(is_interpreter);
+    let interpreter = rest.next_if(|word| is_python(word));
     let is_module = rest.next_if(|word| *word == "-m").is_some();
     let own = |word: &str| match interpreter {
         Some(it) if word == "python" => it.clone(),

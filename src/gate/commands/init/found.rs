@@ -4,7 +4,7 @@
 //! that any client sends.
 
 use super::command::{command_of, started};
-use crate::presets::{HIGHEST_ID, Seen};
+use crate::presets::{HIGHEST_ID, Seen, is_python};
 use client::{Endpoint, keeps_connections, post, scrape};
 use serde_json::{Value, json};
 use std::env;
@@ -172,7 +172,7 @@ fn starts(engine: &str, words: &[String]) -> bool {
         name.unwrap_or_default().to_lowercase()
     };
     let mut words = words.iter().peekable();
-    words.next_if(|word| name_of(word).starts_with("python"));
+    words.next_if(|word| is_python(word));
     words.next_if(|word| *word == "-m");
     let Some(program) = words.next().map(|word| name_of(word)) else {
         return true;
