@@ -7,6 +7,7 @@
 //! An answer alone is whole; of the others every second one is streamed. Every second prompt ends as the one before
 //! it and begins otherwise: a prefix cache that knows a page by its own tokens alone gives it the other's state. Of the known
 //! ones every fourth begins as the one two before it and ends otherwise: so does one that looks at the first pages alone.
+//! One in eight has only its last two tokens for itself: one that takes whole pages alike for the whole prompt.
 //!
 //! A workload may add conditions:
 //!
@@ -168,11 +169,12 @@ impl Writer<'_> {
         let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
         // Of those that are known; two new ones would meet in a batch, and which is first is chance.
         let is_known = number - place == 3 * pass * self.answers.prompts;
-        let (begin, end) = match place % 4 {
-            2 if is_known => (number - 2, number),
-            _ => (number, number - number % 2),
+        let joined = |pair| SentPrompt::joined(endpoint, id, seed, number, pair, tokens);
+        let said = match place % 8 {
+            2 | 6 if is_known => joined((number - 2, number)),
+            5 if is_known => SentPrompt::ending(endpoint, id, seed, number, number - 1, tokens),
+            _ => joined((number, number - number % 2)),
         };
-        let said = SentPrompt::joined(endpoint, id, seed, number, (begin, end), tokens);
         prompted(self.endpoint, said, label, output)
     }
 

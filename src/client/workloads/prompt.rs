@@ -9,6 +9,8 @@ use verdict::plan::PromptBlocks;
 /// Tokens of a page of most prefix caches, or a divisor of them.
 const PAGE: u32 = 16;
 const FIRST_PAGES: u32 = 4;
+/// Tokens or words at the end of a prompt that is otherwise as another: few, so that they fill no page.
+const LAST: u32 = 2;
 
 /// A prompt before it stands in a request.
 #[derive(Clone, Debug)]
@@ -39,20 +41,46 @@ impl SentPrompt {
         id: &str,
         seed: PromptSeed,
         index: u32,
-        (begin, end): (u32, u32),
+        pair: (u32, u32),
         tokens: u32,
     ) -> Self {
-        let first = match (tokens / 2 / PAGE).min(FIRST_PAGES) {
-            0 => return Self::new(endpoint, id, seed, index, tokens),
-            pages => (pages * PAGE) as usize,
-        };
+        match (tokens / 2 / PAGE).min(FIRST_PAGES) {
+            0 => Self::new(endpoint, id, seed, index, tokens),
+            pages => Self::spliced(endpoint, id, seed, pair, |_| pages * PAGE, tokens),
+        }
+    }
+
+    /// The prompt number `index`, but for its last two tokens or words that of number `like`: the whole pages of both are alike,
+    /// most often.
+    pub fn ending(
+        endpoint: &Endpoint,
+        id: &str,
+        seed: PromptSeed,
+        index: u32,
+        like: u32,
+        tokens: u32,
+    ) -> Self {
+        let first = |all: u32| all.saturating_sub(LAST);
+        Self::spliced(endpoint, id, seed, (like, index), first, tokens)
+    }
+
+    /// The `first` of so many tokens or words of prompt number `begin`, and the rest of number `end`.
+    fn spliced(
+        endpoint: &Endpoint,
+        id: &str,
+        seed: PromptSeed,
+        (begin, end): (u32, u32),
+        first: impl Fn(u32) -> u32,
+        tokens: u32,
+    ) -> Self {
         if let Some(range) = endpoint.prompt_ids {
             let [mut ids, rest] = [begin, end].map(|n| seed.ids(id, n, tokens, range));
-            ids.truncate(first);
-            ids.extend(rest.into_iter().skip(first));
+            ids.truncate(first(tokens) as usize);
+            ids.extend(rest.into_iter().skip(ids.len()));
             return Self::Ids(ids);
         }
         let draw = |words: u32| {
+            let first = first(words) as usize;
             let [begin, end] = [begin, end].map(|n| seed.words(id, n, words));
             let begin = begin.split(' ').take(first);
             begin
@@ -148,6 +176,10 @@ mod tests {
                 "{tokens}"
             );
             assert_ne!(begins[own.min(30)..], first[own.min(30)..], "{tokens}");
+            let ends = parts(SentPrompt::ending(endpoint, "w", seed, 6, 2, tokens));
+            let last = tokens as usize - 2;
+            assert_eq!(ends[..last], first[..last], "{tokens}");
+            assert_ne!(ends[last..], first[last..], "{tokens}");
         }
     }
 }

@@ -45,19 +45,6 @@ ceiling = { quick = \"15 %\", full = \"8 %\" }
 
 ";
 
-/// The time of a whole answer shows it too, where all are as long.
-const FOUR_TTFT: &str = "\
-# Does one wait for the others' prompts?
-[[check]]
-name = \"four-ttft\"
-workload = \"four\"
-metric = \"ttft\"
-rule = \"regression\"
-margin = \"10 %\"
-ceiling = { quick = \"50 %\", full = \"25 %\" }
-
-";
-
 /// For the in-tree engine, which touches its cache page by page.
 const SMALL_CACHE: &str = "\
 # A KV cache that the warm-up fills: until then memory grows as it should. The engine's own default is 1 GiB.
@@ -194,9 +181,9 @@ impl Preset<'_> {
             ""
         };
         // Where answers end as their prompts let them, some take longer than others.
-        let (tail, tpot, four_ttft) = match self.says("forces_length = true") {
-            true => ("e2e", "", ""),
-            false => ("tpot", USERS_TPOT, FOUR_TTFT),
+        let (tail, tpot) = match self.says("forces_length = true") {
+            true => ("e2e", ""),
+            false => ("tpot", USERS_TPOT),
         };
         let beyond = self.context.map_or_else(
             || "# beyond_tokens = 50000".to_owned(),
@@ -218,7 +205,6 @@ impl Preset<'_> {
             .replace("{{beyond}}", &beyond)
             .replace("{{turns}}", &turns)
             .replace("{{tail}}", tail)
-            .replace("{{four_ttft}}", four_ttft)
             .replace("{{tpot}}", tpot)
             .replace("{{small_cache}}", small_cache)
             .replace("{{small_engine}}", self.small_engine().unwrap_or_default())

@@ -37,7 +37,7 @@ pub fn directories(root: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The result directory of the latest session of the project around `start`.
+/// The result directory of the latest session of the project around `start`, a finished one where there is any.
 ///
 /// # Errors
 /// `start` is in no project, or nothing was measured there, or git tracks results: a commit may name any as the newest.
@@ -56,9 +56,11 @@ pub fn newest(start: &Path) -> Result<PathBuf, SessionError> {
             root.display()
         )));
     }
-    let mut newest = directories(&root).into_iter();
-    let newest = newest.find(|directory| has_run(directory));
-    newest.ok_or_else(|| {
+    let runs = directories(&root);
+    let mut runs = runs.iter().filter(|directory| has_run(directory));
+    // One that runs now has no verdict yet.
+    let finished = runs.clone().find(|run| run.join(VERDICT).exists());
+    finished.or_else(|| runs.next()).cloned().ok_or_else(|| {
         SessionError::Usage(format!(
             "no results in {}/.gate/runs; run `gate check`, or name a result directory",
             root.display()

@@ -7,7 +7,7 @@ use super::Rules;
 use super::answer_counts::AnswerCounts;
 use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
-use crate::metrics::{LaunchMeasure, Moved, OtherAnswers, Undefined};
+use crate::metrics::{Drift, LaunchMeasure, Moved, OtherAnswers, Undefined};
 use crate::plan::WorkloadKind;
 use crate::record::{Launch, Sample, Statistic, VoidRule};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub struct Reading<'a> {
     pub launch: &'a Launch,
     /// Without its series, which has been looked through.
     pub measure: Result<LaunchMeasure, Undefined>,
-    /// ln(median of the last third / median of the first), where both are there.
-    pub drift: Option<f64>,
+    /// Where there is a first and a last third.
+    pub drift: Option<Drift>,
     /// The same of those that a median reads once the users of a closed loop, who begin at once, are spread.
-    pub later_drift: Option<f64>,
+    pub later_drift: Option<Drift>,
     /// Measured requests, void ones too.
     pub sent: usize,
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
@@ -39,7 +39,7 @@ impl<'a> Reading<'a> {
     fn new(
         launch: &'a Launch,
         measure: Result<LaunchMeasure, Undefined>,
-        (drift, later_drift): (Option<f64>, Option<f64>),
+        (drift, later_drift): (Option<Drift>, Option<Drift>),
         answers: &LaunchAnswers<'_>,
     ) -> Self {
         Self {

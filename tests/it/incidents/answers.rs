@@ -223,6 +223,15 @@ fn a_stop_string_that_leaks_fails_on_every_engine() {
     );
 }
 
+/// A prefix cache that asks for whole pages alone gives a prompt the answer of one that ends otherwise.
+#[test]
+fn a_cache_that_ignores_the_end_of_a_prompt_fails_on_every_engine() {
+    fails(
+        &["pages=1"],
+        &[("same", &["that is what prompt p4 was answered"])],
+    );
+}
+
 #[test]
 fn a_chat_answer_that_does_not_end_fails_on_every_engine() {
     fails(&["eos=0"], &[("same", &["a question", "(stop) in base"])]);
@@ -233,6 +242,18 @@ fn a_chat_that_loses_its_beginning_fails_on_every_engine() {
     let lists = "a question";
     fails(&["forgets=1"], &[("same", &[lists, ", system message"])]);
     fails(&["forgets=2"], &[("same", &[lists, ", earlier turns"])]);
+}
+
+/// Without log-probabilities two answers may be near-ties, but not where the engine counts another prompt.
+#[test]
+fn a_chat_of_another_prompt_fails_on_every_engine() {
+    fails(
+        &["ascii=2"],
+        &[("same", &["chat 3", "a prompt of ", " tokens instead of "])],
+    );
+    let told = story(ENGINES[3], &[], &["ascii=1"]);
+    told.says("same", "pass", "ceiling", &[]);
+    told.notes("same", "answers to 2 prompts are not base's: prompt chat 3");
 }
 
 #[test]

@@ -349,7 +349,7 @@ fn not_steady() {
          in gates/gate.toml",
     );
     // Less, and in one arm alone; as much in both moves both values alike.
-    expect_invalid(&drifting(0.0015, 0.0), "not-steady", "tpot moves by -3.0 %");
+    expect_invalid(&drifting(0.0015, 0.0), "not-steady", "tpot moves by -3.1 %");
     let alike = judge(&tpot_plan(), &drifting(0.0015, 0.0015));
     assert_ne!(first(&alike).reason.rule.name(), "not-steady");
     // The first twelve requests of four users wait for one another; then they are spread.

@@ -21,6 +21,8 @@ struct Answer<'a> {
     ask: &'a Ask,
     begun: Instant,
     cached: usize,
+    /// Tokens of the prompt, as it counts them.
+    counted: usize,
     words: Vec<String>,
     /// Where the engine is undecided, and the word that it might as well say.
     tie: Option<(usize, String)>,
@@ -75,11 +77,19 @@ impl<'a> Answer<'a> {
             forgets @ (1 | 2) if ask.chat => &ask.without[forgets - 1],
             _ => &ask.prompt,
         };
+        let twin = knobs.is_on("pages").then(|| engine.page_twin(&ask.prompt));
+        let said = twin.as_ref().and_then(Option::as_ref).unwrap_or(said);
+        let ascii = knobs.is_on("ascii").then(|| ascii(said));
+        let said = ascii.as_ref().unwrap_or(said);
         let mut answer = Self {
             engine,
             ask,
             begun: Instant::now(),
             cached,
+            counted: match knobs.count("ascii") {
+                2 => said.len(),
+                _ => ask.prompt.len(),
+            },
             words: words(said, count),
             tie: None,
             reason: if count < ask.tokens { "stop" } else { "length" },
@@ -339,7 +349,7 @@ impl<'a> Answer<'a> {
 
     fn usage(&self, sent: usize) -> Value {
         let knobs = &self.engine.knobs;
-        let prompt = self.ask.prompt.len();
+        let prompt = self.counted;
         let cached = if knobs.is_on("claim_cached") {
             prompt - 1
         } else {
@@ -378,6 +388,13 @@ fn words(prompt: &[String], count: usize) -> Vec<String> {
         format!(" w{:04x}", hasher.finish() & 0xffff)
     };
     (0..count).map(word).collect()
+}
+
+fn ascii(prompt: &[String]) -> Vec<String> {
+    let kept = prompt
+        .iter()
+        .map(|word| word.replace(|c: char| !c.is_ascii(), ""));
+    kept.filter(|word| !word.trim().is_empty()).collect()
 }
 
 fn wait_until(moment: Instant) {

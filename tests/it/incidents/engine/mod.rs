@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Name, value where nothing is said, meaning.
-const KNOBS: [(&str, f64, &str); 62] = [
+const KNOBS: [(&str, f64, &str); 64] = [
     ("port", 0.0, "where it listens; 0: anywhere"),
     (
         "boot",
@@ -144,6 +144,11 @@ const KNOBS: [(&str, f64, &str); 62] = [
         "1: answers a prompt that it has in its cache as if its first half were another's",
     ),
     (
+        "pages",
+        0.0,
+        "1: answers a prompt as the first one whose whole pages of 16 tokens were the same",
+    ),
+    (
         "tie",
         0.0,
         "1: is undecided at one place of some answers, and decides otherwise where another request is in flight",
@@ -183,6 +188,11 @@ const KNOBS: [(&str, f64, &str); 62] = [
         "forgets",
         0.0,
         "of a chat, 1: the system message, 2: the earlier turns",
+    ),
+    (
+        "ascii",
+        0.0,
+        "reads a prompt's ASCII alone, 1: and counts the whole; 2: and counts what it reads",
     ),
     ("cuts", 0.0, "1: a streamed chat has a broken character"),
     (
@@ -411,6 +421,15 @@ impl Engine {
         };
         let longest = known.iter().map(common).max().unwrap_or(0);
         longest.min(prompt.len().saturating_sub(1))
+    }
+
+    /// The first prompt whose whole pages of 16 are those of this one; its last token is in none.
+    fn page_twin(&self, prompt: &[String]) -> Option<Vec<String>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = prompt.len().saturating_sub(1) / 16 * 16;
+        let mut twins = known.iter().filter_map(|it| it.get(..prompt.len()));
+        let twin = twins.find(|it| whole > 0 && it[..whole] == prompt[..whole]);
+        twin.map(<[String]>::to_vec)
     }
 
     fn remember(&self, tokens: Vec<String>) {

@@ -29,9 +29,9 @@ fn nothing(verdict: &RunVerdict) -> String {
     let run = verdict.verdict.name();
     let compared = checks(verdict).filter_map(|check| Some((check.change?.abs(), check)));
     let most = compared.max_by(|a, b| a.0.total_cmp(&b.0));
-    let most = most.map_or_else(String::new, |(_, check)| format!(", such as {}", check.id));
+    let most = most.map_or("GATE/NAME", |(_, check)| &check.id);
     format!(
-        "nothing to explain: every check passed or is waived (the run: {run}). A check that is named{most} is explained all \
-         the same"
+        "nothing to explain: every check passed or is waived (the run: {run}). To explain one anyway, name it: \
+         `gate explain DIR {most}`"
     )
 }

@@ -33,6 +33,8 @@ pub struct Chats<'a> {
     pub in_base: BTreeSet<Prompt<'a>>,
     /// No chat answer of base ended by itself.
     pub never_ends: bool,
+    /// Prompts of which head gave other answers, too few to tell a fault from near-ties.
+    pub few: BTreeSet<Prompt<'a>>,
     /// Base's statuses for the questions that it refuses.
     pub refused: Vec<u16>,
 }
@@ -70,6 +72,11 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         };
         let told = Told::of(sample, &text);
         let difference = Difference::of(of_base, sample, parting.place, told);
+        if let Some(counts) = other_prompt(sample, of_base, whole.get(&prompt)) {
+            let text = format!("{counts}; {text}");
+            chats.wrong.push(Told::of(sample, &text));
+            continue;
+        }
         match parting.is_tie {
             Some(true) => {}
             Some(false) => chats.untied.push(Untied::of(difference, false, &parting)),
@@ -83,7 +90,9 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         }
     }
     chats.never_ends = compared.iter().any(|it| is_chat(*it)) && ending.is_empty();
-    let (wrong, mut differing) = in_most_of_a_group(others, &compared);
+    let (others, few) = in_most_of_a_group(others, &compared);
+    chats.few = prompts_of(&few, |_| true);
+    let (wrong, mut differing) = others;
     chats.wrong.extend(wrong.into_iter().map(|d| d.told));
     let chatted = compared.iter().filter(|it| is_chat(**it)).count();
     for (differences, of) in [(lost, ending.len()), (early, chatted)] {
@@ -201,11 +210,15 @@ fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
 
 /// Those of a group of which most differ: all chats, those with or without a system message or earlier turns, all texts with
 /// one penalty, or all with none. Rounding makes few near-ties; a template or a tokenizer that changed makes most differ.
-/// First those of a group that part from base's at once more often than near-ties do, then the others.
+/// First those of a group that part from base's at once more often than near-ties do, and the others; then those of no such
+/// group.
 fn in_most_of_a_group<'a>(
     others: Vec<Difference<'a>>,
     compared: &BTreeSet<Prompt<'a>>,
-) -> (Vec<Difference<'a>>, Vec<Difference<'a>>) {
+) -> (
+    (Vec<Difference<'a>>, Vec<Difference<'a>>),
+    Vec<Difference<'a>>,
+) {
     let all = sizes(compared.iter().copied());
     let differing = sizes(prompts_of(&others, |_| true).into_iter());
     let at_once = sizes(prompts_of(&others, |d| d.is_at_once).into_iter());
@@ -219,8 +232,17 @@ fn in_most_of_a_group<'a>(
         let mut groups = groups(d.prompt).into_iter();
         groups.any(|group| differs(&group) && that(&group))
     };
-    let kept = others.into_iter().filter(|d| in_a_group(d, &|_| true));
-    kept.partition(|d| in_a_group(d, &is_wrong))
+    let (kept, few): (Vec<_>, Vec<_>) = others.into_iter().partition(|d| in_a_group(d, &|_| true));
+    let kept = kept.into_iter().partition(|d| in_a_group(d, &is_wrong));
+    (kept, few)
+}
+
+/// `a prompt of 35 tokens instead of 60`: another number than base counts of the same request, and of its `whole` one. No
+/// near-tie makes that.
+fn other_prompt(sample: &Sample, of_base: &Sample, whole: Option<&&Sample>) -> Option<String> {
+    let (own, expected) = (sample.tokens.prompt?, of_base.tokens.prompt?);
+    let is_sure = whole?.tokens.prompt == Some(expected);
+    (is_sure && own != expected).then(|| format!("a prompt of {own} tokens instead of {expected}"))
 }
 
 /// Prompts of those differences that are such.

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
+use crate::plural;
 use crate::record::{Arm, Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +44,8 @@ const NO_PENALTIES: &str = "which are not compared: take \"penalised\" out of `c
 
 const SHOWS_NO_PENALTY: &str = "base answers with penalties as without, so whether head obeys them is not compared: if the engine \
                                 does not know them, take \"penalised\" out of `conditions`";
+
+const FEW: &str = "So few are not counted, since rounding may make them; with log-probabilities (`top_k`) faults show";
 
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
@@ -153,6 +156,20 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if ignores_seed {
         measure.remarks.push(IGNORES_SEED.to_owned());
     }
+    if !head.few.is_empty() {
+        let named: Vec<String> = head
+            .few
+            .iter()
+            .take(QUOTED)
+            .map(ToString::to_string)
+            .collect();
+        measure.remarks.push(format!(
+            "answers to {} are not base's: {}{}. {FEW}",
+            plural::count(head.few.len(), "prompt"),
+            named.join("; "),
+            if head.few.len() > QUOTED { "; …" } else { "" },
+        ));
+    }
     if let Some(status) = head.refused_by_base.first() {
         let n = head.refused_by_base.len();
         let text = format!("base refuses {n} of the questions (status {status}), {REFUSES}");
@@ -231,6 +248,8 @@ struct Compared<'a> {
     sampled: usize,
     /// Chat answers were compared, and none of base's ended by itself.
     never_ends: bool,
+    /// Prompts of chats and texts with other answers than base's, too few to be counted.
+    few: BTreeSet<Prompt<'a>>,
     /// Base's statuses for the questions that it refuses.
     refused_by_base: Vec<u16>,
 }
@@ -395,6 +414,7 @@ impl<'a> Compared<'a> {
     fn chats(&mut self, chats: Chats<'a>) {
         chats.situations.iter().for_each(|it| self.count(it));
         self.never_ends |= chats.never_ends;
+        self.few.extend(chats.few);
         self.refused_by_base.extend(chats.refused);
         self.wrong.extend(chats.wrong);
         self.unsure.extend(chats.unsure);
