@@ -76,6 +76,10 @@ fn a_first_event_of_unknown_tokens_is_told() {
         sample.tokens.per_event = vec![2, 1];
     };
     check(Metric::Tpot, by_ids, &[]);
+    // Of both arms it is said once.
+    let session = spoiled(|l| l.samples.iter_mut().for_each(three));
+    let told = told.replace("of head", "of both arms");
+    assert_eq!(notes(first(&judge(&tpot_plan(), &session))), [told]);
 }
 
 #[test]

@@ -3,14 +3,21 @@
 use super::super::numbers::{self, number, percent, signed_percent, signed_percents, value};
 use super::super::row;
 use verdict::plural::count;
-use verdict::record::{CheckVerdict, FirstEvents, Remark, TwoModes, Verdict, Waiver};
+use verdict::record::{Arm, CheckVerdict, FirstEvents, Remark, TwoModes, Verdict, Waiver};
 
 /// The note of every comparison of an A/A run.
 pub const SAME_BUILD: &str = "both arms are one build: an A/A run";
 
 /// Notes beside a check, the waiver last.
 pub fn notes(check: &CheckVerdict) -> Vec<String> {
-    let remarks = check.remarks.iter().flat_map(|remark| note(check, remark));
+    let remarks = check.remarks.iter();
+    // What both arms have is said once.
+    let is_said = |remark: &&Remark| match remark {
+        Remark::FirstEvents(Arm::Head, _) => has_both_alike(check),
+        _ => false,
+    };
+    let remarks = remarks.filter(|remark| !is_said(remark));
+    let remarks = remarks.flat_map(|remark| note(check, remark));
     let remarks = remarks.chain(beyond_the_margin(check));
     let valid = check.waiver.iter().filter(|waiver| !waiver.is_expired);
     let waived = valid.map(|waiver| waived(check, waiver));
@@ -32,6 +39,18 @@ pub fn first_events(answers: &str, events: FirstEvents) -> String {
         number(events.an_event),
         number(events.first)
     )
+}
+
+/// True if both arms' first events are estimated, by the same numbers.
+fn has_both_alike(check: &CheckVerdict) -> bool {
+    let of = |wanted: Arm| {
+        let mut remarks = check.remarks.iter();
+        remarks.find_map(|remark| match remark {
+            Remark::FirstEvents(arm, events) if *arm == wanted => Some(first_events("", *events)),
+            _ => None,
+        })
+    };
+    of(Arm::Base).is_some() && of(Arm::Base) == of(Arm::Head)
 }
 
 /// Of a check that passed although its estimate is beyond the margin.
@@ -121,7 +140,10 @@ fn note(check: &CheckVerdict, remark: &Remark) -> Vec<String> {
         ),
         Remark::FirstEvents(arm, events) => format!(
             "{} (return_token_ids = true, if the engine can)",
-            first_events(&format!("answers of {}", arm.name()), *events)
+            match has_both_alike(check) {
+                true => first_events("answers of both arms", *events),
+                false => first_events(&format!("answers of {}", arm.name()), *events),
+            }
         ),
         Remark::Repeated { repeated, all } => format!(
             "{repeated} of {all} answers of head are one token over and over: see whether they should be"
