@@ -32,7 +32,7 @@ use crate::socket::connection::Ask;
 use crate::{Endpoint, PromptSeed};
 use std::time::Duration;
 use verdict::plan::Answers;
-use verdict::record::{Condition, LEFT_CASE, Phase, Setting, WITH};
+use verdict::record::{Condition, ENDING, LEFT_CASE, Phase, Setting, WITH};
 
 /// Prompts to be prefilled are numbered from here: far from the others.
 const BESIDE: u32 = 1 << 30;
@@ -149,8 +149,18 @@ impl Writer<'_> {
 
     fn prompt(&mut self, number: u32, condition: Condition, pass: u32, place: u32) -> Planned {
         let is_odd = !place.is_multiple_of(2);
+        // Of those that are known; two new ones would meet in a batch, and which is first is chance.
+        let is_known = number - place == 3 * pass * self.answers.prompts;
+        // A tokenizer may cut the last words off.
+        let is_ending = place % 8 == 5
+            && !number.is_multiple_of(2)
+            && is_known
+            && self.endpoint.tokenizer.is_none();
         let label = Label {
-            case: Some(format!("p{number}")),
+            case: Some(match is_ending {
+                true => format!("p{}{ENDING}", number - 1),
+                false => format!("p{number}"),
+            }),
             setting: Some(Setting::Answer { condition, pass }),
             ..Label::of(self.take(), Phase::Measured)
         };
@@ -167,12 +177,10 @@ impl Writer<'_> {
         let shorter = SHORTER[pass as usize % SHORTER.len()];
         let tokens = (self.answers.prompt_tokens.saturating_sub(shorter)).max(1);
         let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
-        // Of those that are known; two new ones would meet in a batch, and which is first is chance.
-        let is_known = number - place == 3 * pass * self.answers.prompts;
         let joined = |pair| SentPrompt::joined(endpoint, id, seed, number, pair, tokens);
         let said = match place % 8 {
             2 | 6 if is_known => joined((number - 2, number)),
-            5 if is_known => SentPrompt::ending(endpoint, id, seed, number, number - 1, tokens),
+            _ if is_ending => SentPrompt::ending(endpoint, id, seed, number, number - 1, tokens),
             _ => joined((number, number - number % 2)),
         };
         prompted(self.endpoint, said, label, output)

@@ -3,7 +3,7 @@
 use crate::cli::format::VerdictArgs;
 use crate::cli::verdict::print;
 use crate::cli::{Exit, output};
-use crate::session::results::newest;
+use crate::session::results::{has_verdict, newest};
 use crate::session::{self, Error};
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,11 @@ pub fn or_newest(given: Option<PathBuf>, doing: &str) -> anyhow::Result<PathBuf>
         return Ok(given);
     }
     let newest = newest(Path::new("."))?;
-    output::note(&format!("{doing} {}", newest.display()));
+    let unfinished = match has_verdict(&newest) {
+        true => "",
+        false => ", which has no verdict yet: it may be running",
+    };
+    output::note(&format!("{doing} {}{unfinished}", newest.display()));
     Ok(newest)
 }
 

@@ -1,6 +1,5 @@
 //! The preset of an engine of one's own, with what was seen of a server that runs.
 
-use super::is_python;
 use super::toml_text::escaped;
 
 /// The highest id of a vocabulary that is tried.
@@ -42,6 +41,12 @@ pub struct Seen {
     pub tells_metrics: bool,
     /// Tokens that it has room for, as `/v1/models` says.
     pub context: Option<u32>,
+}
+
+/// True if the first word of a command names a Python: `/opt/venv/bin/python3.12`.
+pub fn is_python(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    name.starts_with("python")
 }
 
 impl Seen {

@@ -11,7 +11,7 @@ mod github;
 mod toml_text;
 mod tree;
 
-pub use custom::{HIGHEST_ID, Seen, custom};
+pub use custom::{HIGHEST_ID, Seen, custom, is_python};
 pub use github::{Origin, RULES, builds, workflows};
 pub use tree::{built_command, engine_of};
 
@@ -21,12 +21,6 @@ use std::path::Path;
 
 /// The preset for an engine of one's own.
 pub const CUSTOM: &str = "custom";
-
-/// True if the first word of a command names a Python: `/opt/venv/bin/python3.12`.
-pub fn is_python(word: &str) -> bool {
-    let name = word.rsplit('/').next().unwrap_or_default();
-    name.starts_with("python")
-}
 
 /// One engine's starting point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

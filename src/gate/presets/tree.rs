@@ -2,7 +2,8 @@
 //!
 //! Refuses to know: where the tree is; it is handed a reader of its files.
 
-use super::{CUSTOM, is_python};
+use super::CUSTOM;
+use super::custom::is_python;
 use toml::Table;
 
 /// The name of the preset of the engine whose tree this is; `read` gives a file's text by its path from the root.

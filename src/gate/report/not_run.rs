@@ -2,7 +2,7 @@
 //! or an engine that SIGTERM does not end, which no check judged.
 
 use super::numbers;
-use verdict::record::{Arm, Launch, Metric, RunRecord, RunVerdict, Verdict};
+use verdict::record::{Arm, Comparison, Launch, Metric, RunRecord, RunVerdict, Verdict};
 use verdict::stats;
 
 /// The report mentions a start that is slower than base's by more than this factor and this many seconds.
@@ -20,7 +20,8 @@ const GROWTH_BYTES: f64 = 4e6;
 
 /// What a pass says nothing about, and what that is; nothing of a run that did not pass.
 pub fn limits(record: &RunRecord, verdict: &RunVerdict) -> Vec<(&'static str, String)> {
-    if super::word(record, verdict) != Verdict::Pass.name() {
+    let compares = record.comparison != Comparison::SameBuild;
+    if !compares || verdict.verdict != Verdict::Pass {
         return Vec::new();
     }
     let unjudged = [

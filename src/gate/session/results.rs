@@ -37,7 +37,7 @@ pub fn directories(root: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The result directory of the latest session of the project around `start`, a finished one where there is any.
+/// The result directory of the latest session of the project around `start`.
 ///
 /// # Errors
 /// `start` is in no project, or nothing was measured there, or git tracks results: a commit may name any as the newest.
@@ -56,11 +56,9 @@ pub fn newest(start: &Path) -> Result<PathBuf, SessionError> {
             root.display()
         )));
     }
-    let runs = directories(&root);
-    let mut runs = runs.iter().filter(|directory| has_run(directory));
-    // One that runs now has no verdict yet.
-    let finished = runs.clone().find(|run| run.join(VERDICT).exists());
-    finished.or_else(|| runs.next()).cloned().ok_or_else(|| {
+    let mut newest = directories(&root).into_iter();
+    let newest = newest.find(|directory| has_run(directory));
+    newest.ok_or_else(|| {
         SessionError::Usage(format!(
             "no results in {}/.gate/runs; run `gate check`, or name a result directory",
             root.display()
@@ -267,6 +265,11 @@ pub fn judge_directory(directory: &Path) -> Result<(RunRecord, RunVerdict), Resu
     let verdict = judge::judge(&plan, &record);
     write_verdict(directory, &plan, &record, &verdict)?;
     Ok((record, verdict))
+}
+
+/// True if the session of this directory came to a verdict.
+pub fn has_verdict(directory: &Path) -> bool {
+    directory.join(VERDICT).exists()
 }
 
 /// True if this directory holds a session's record.

@@ -7,7 +7,7 @@ use super::Rules;
 use super::answer_counts::AnswerCounts;
 use super::launch_view::{LaunchAnswers, LaunchView};
 use super::rules::finding::{Finding, LaunchRule};
-use crate::metrics::{Drift, LaunchMeasure, Moved, OtherAnswers, Undefined};
+use crate::metrics::{LaunchMeasure, Moved, OtherAnswers, Undefined};
 use crate::plan::WorkloadKind;
 use crate::record::{Launch, Sample, Statistic, VoidRule};
 use std::sync::Arc;
@@ -17,10 +17,11 @@ pub struct Reading<'a> {
     pub launch: &'a Launch,
     /// Without its series, which has been looked through.
     pub measure: Result<LaunchMeasure, Undefined>,
-    /// Where there is a first and a last third.
-    pub drift: Option<Drift>,
-    /// The same of those that a median reads once the users of a closed loop, who begin at once, are spread.
-    pub later_drift: Option<Drift>,
+    /// By how much the last third lies above the first, in logarithms, where both are there.
+    pub drift: Option<f64>,
+    /// The same once the users of a closed loop, who begin at once, are spread: for a median, and for a mean, of which the
+    /// first ones are as great a part in both arms.
+    pub later_drift: Option<f64>,
     /// Measured requests, void ones too.
     pub sent: usize,
     /// [`LaunchAnswers::stream_end_ms`](super::launch_view::LaunchAnswers).
@@ -39,7 +40,7 @@ impl<'a> Reading<'a> {
     fn new(
         launch: &'a Launch,
         measure: Result<LaunchMeasure, Undefined>,
-        (drift, later_drift): (Option<Drift>, Option<Drift>),
+        (drift, later_drift): (Option<f64>, Option<f64>),
         answers: &LaunchAnswers<'_>,
     ) -> Self {
         Self {
@@ -121,7 +122,8 @@ impl<'a> Evidence<'a> {
                 _ => (0.0, 0.0),
             };
             let drift = measure.series.drift(drain);
-            let is_spread = lead > 0.0 && launch_view.check.statistic == Statistic::Median;
+            let statistic = launch_view.check.statistic;
+            let is_spread = lead > 0.0 && matches!(statistic, Statistic::Median | Statistic::Mean);
             let later = || measure.series.drift_after(lead, drain).or(drift);
             drifts = (drift, if is_spread { later() } else { drift });
             measure.series = Arc::default();

@@ -30,7 +30,7 @@ pub use matrix::ContextLine;
 pub use readings::interference::beside;
 pub use requests::{Requests, is_in_part};
 pub use run::{Goodput, RunNumbers, RunTally, run_numbers};
-pub use series::{Drift, Series};
+pub use series::Series;
 pub use timing::ambiguous::{ambiguous, first_shared, with_first};
 pub use timing::contradiction::{ServerTimes, contradiction};
 pub use timing::phases::{

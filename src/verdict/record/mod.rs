@@ -45,9 +45,9 @@ pub use run::{
     Layer, MERGED_FORMAT, Machine, RUN_FORMAT, RunRecord, Shard, StoredBase, UNKNOWN_MACHINE,
 };
 pub use sample::{
-    CacheState, Condition, EARLIER_TURNS, FREQUENCY_PENALTY, LEFT_CASE, PRESENCE_PENALTY, Phase,
-    STOPS, SYSTEM_MESSAGE, Sample, ServerTimings, Setting, Stamps, TokenCounts, TokenLogprob,
-    USUAL_TOKENS_AN_EVENT, Void, VoidRule, WITH, is_blank, is_ignorable,
+    CacheState, Condition, EARLIER_TURNS, ENDING, FREQUENCY_PENALTY, LEFT_CASE, PRESENCE_PENALTY,
+    Phase, STOPS, SYSTEM_MESSAGE, Sample, ServerTimings, Setting, Stamps, TokenCounts,
+    TokenLogprob, USUAL_TOKENS_AN_EVENT, Void, VoidRule, WITH, is_blank, is_ignorable,
 };
 pub use suite::{SuiteEnding, SuiteRun, Test, TestOutcome};
 pub use telemetry::{Edge, EngineReading, GpuReading, Reading, Telemetry, Window};

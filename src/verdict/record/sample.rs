@@ -176,6 +176,10 @@ pub const EARLIER_TURNS: &str = ", earlier turns";
 /// The case of a text of [`Condition::Penalised`] that has a penalty is that of the text without, this, and the penalty's name.
 pub const WITH: &str = ", with ";
 
+/// The case of a prompt of [`Condition::Alone`] and others that is another one but for its last words is that of the other, and
+/// this.
+pub const ENDING: &str = ", ending otherwise";
+
 /// The names of penalties in such cases.
 pub const FREQUENCY_PENALTY: &str = "frequency penalty";
 pub const PRESENCE_PENALTY: &str = "presence penalty";

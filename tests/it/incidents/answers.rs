@@ -223,13 +223,18 @@ fn a_stop_string_that_leaks_fails_on_every_engine() {
     );
 }
 
-/// A prefix cache that asks for whole pages alone gives a prompt the answer of one that ends otherwise.
+/// A prefix cache that asks for whole pages alone gives a prompt the answer of one that ends otherwise. Two such prompts may have
+/// nearly the same answers: without log-probabilities that may be a near-tie.
 #[test]
-fn a_cache_that_ignores_the_end_of_a_prompt_fails_on_every_engine() {
-    fails(
-        &["pages=1"],
-        &[("same", &["that is what prompt p4 was answered"])],
-    );
+fn a_cache_that_ignores_the_end_of_a_prompt_is_no_pass() {
+    for able in ENGINES {
+        let told = story(able, &[], &["pages=1"]);
+        let (verdict, rule) = match able.logprobs {
+            true => ("fail", "ceiling"),
+            false => ("inconclusive", "answers-differ"),
+        };
+        told.says("same", verdict, rule, &["prompt p4, ending otherwise: "]);
+    }
 }
 
 #[test]
@@ -253,7 +258,7 @@ fn a_chat_of_another_prompt_fails_on_every_engine() {
     );
     let told = story(ENGINES[3], &[], &["ascii=1"]);
     told.says("same", "pass", "ceiling", &[]);
-    told.notes("same", "answers to 2 prompts are not base's: prompt chat 3");
+    told.notes("same", "other answers than base's: prompt chat 3");
 }
 
 #[test]

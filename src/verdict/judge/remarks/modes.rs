@@ -108,9 +108,7 @@ fn is_machine(
     let gap = modes.means.1 - modes.means.0;
     let changing = |arm| {
         let drifts = view.of(arm).kept.iter().filter_map(|reading| reading.drift);
-        drifts
-            .filter(|drift| drift.shift.abs() > CHANGE * gap)
-            .count()
+        drifts.filter(|drift| drift.abs() > CHANGE * gap).count()
     };
     let (base, head) = (changing(Arm::Base), changing(Arm::Head));
     let is_shared = base * found.head.1 >= head * found.base.1;

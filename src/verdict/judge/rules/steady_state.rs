@@ -3,7 +3,6 @@
 use super::super::evidence::Reading;
 use super::super::view::{Unsteady, View};
 use super::finding::{Finding, invalid};
-use crate::metrics::Drift;
 use crate::plan::WorkloadKind;
 use crate::record::{Arm, Facts, MetricKind, Reason, RuleId};
 use crate::stats;
@@ -39,9 +38,7 @@ pub fn unsteady(view: &View<'_, '_>) -> Option<Unsteady> {
             true => ALIKE_DRIFT,
             false => STEADY_DRIFT,
         };
-        let is_clear = drift.abs() > most
-            && drifts.p(drift, 1.0 / n) < STEADY_P
-            && !drifts.may_be_chance(arm, drift);
+        let is_clear = drift.abs() > most && drifts.p(drift, 1.0 / n) < STEADY_P;
         is_clear.then_some(Unsteady { arm, drift })
     })
 }
@@ -63,27 +60,23 @@ pub fn drifts_apart(view: &View<'_, '_>) -> Option<(Reason, f64)> {
 /// Drifts within the launches that the latest look reads.
 struct Drifts {
     /// Base's and head's, of those arms that the check reads.
-    arms: Vec<(Arm, Vec<Drift>)>,
+    arms: Vec<(Arm, Vec<f64>)>,
     variance: f64,
     df: f64,
 }
 
 impl Drifts {
-    fn of(
-        view: &View<'_, '_>,
-        drift: impl Fn(&Reading<'_>) -> Option<Drift> + Copy,
-    ) -> Option<Self> {
+    fn of(view: &View<'_, '_>, drift: impl Fn(&Reading<'_>) -> Option<f64> + Copy) -> Option<Self> {
         let case = view.case;
         let timed = case.check.metric.kind() == MetricKind::Latency;
         if !timed || !matches!(case.workload.kind, WorkloadKind::Steady(_)) {
             return None;
         }
         let of = |arm| case.of(arm).looked_at().filter_map(drift).collect();
-        let arms: Vec<(Arm, Vec<Drift>)> = view.arms().iter().map(|&arm| (arm, of(arm))).collect();
+        let arms: Vec<(Arm, Vec<f64>)> = view.arms().iter().map(|&arm| (arm, of(arm))).collect();
         let squares = arms.iter().filter_map(|(_, drifts)| {
-            let shifts: Vec<f64> = drifts.iter().map(|drift| drift.shift).collect();
             let df = (drifts.len().max(1) - 1) as f64;
-            Some((stats::variance(&shifts)? * df, df))
+            Some((stats::variance(drifts)? * df, df))
         });
         let (squares, df) = squares.fold((0.0, 0.0), |(s, d), (square, df)| (s + square, d + df));
         Some(Self {
@@ -93,26 +86,14 @@ impl Drifts {
         })
     }
 
-    /// An arm's, or all.
-    fn of_arm(&self, arm: Option<Arm>) -> impl Iterator<Item = &Drift> {
-        let arms = self.arms.iter();
-        let mine = arms.filter(move |(of, _)| arm.is_none_or(|arm| arm == *of));
-        mine.flat_map(|(_, drifts)| drifts)
-    }
-
     /// Mean of an arm's drifts, or of all, and their number.
     fn mean(&self, arm: Option<Arm>) -> Option<(f64, f64)> {
-        let all: Vec<f64> = self.of_arm(arm).map(|drift| drift.shift).collect();
+        let mine = self
+            .arms
+            .iter()
+            .filter(|(of, _)| arm.is_none_or(|arm| arm == *of));
+        let all: Vec<f64> = mine.flat_map(|(_, drifts)| drifts).copied().collect();
         Some((stats::mean(&all)?, all.len() as f64))
-    }
-
-    /// Whether requests that differ as these do give such a mean by chance. Those that wait for one another come in the same
-    /// order in each launch, so that launches alone do not tell.
-    fn may_be_chance(&self, arm: Option<Arm>, mean: f64) -> bool {
-        let variances: Vec<f64> = self.of_arm(arm).map(|drift| drift.variance).collect();
-        let n = variances.len() as f64;
-        let square = variances.iter().sum::<f64>() / (n * n);
-        square > 0.0 && 2.0 * stats::t_p(mean.abs() / square.sqrt(), f64::INFINITY) >= STEADY_P
     }
 
     /// Head's mean less base's, and the two-sided p that it is none; `None` where one arm is not read.

@@ -47,6 +47,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
     let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
     let pairs: Vec<Pair<'_>> = pairs.filter(|(head, _)| is_answer(head)).collect();
     let whole = whole(pairs.iter().map(|(_, of_base)| *of_base));
+    let counts = Counts::of(&pairs);
     for (sample, of_base) in &pairs {
         let prompt = Prompt::of(sample);
         // Base may have no chat route, or its template no system message.
@@ -72,13 +73,14 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         };
         let told = Told::of(sample, &text);
         let difference = Difference::of(of_base, sample, parting.place, told);
-        if let Some(counts) = other_prompt(sample, of_base, whole.get(&prompt)) {
-            let text = format!("{counts}; {text}");
-            chats.wrong.push(Told::of(sample, &text));
-            continue;
-        }
         match parting.is_tie {
             Some(true) => {}
+            _ if counts.differ(sample, of_base) => {
+                let (own, expected) = (sample.tokens.prompt, of_base.tokens.prompt);
+                let [own, expected] = [own, expected].map(Option::unwrap_or_default);
+                let text = format!("a prompt of {own} tokens instead of {expected}; {text}");
+                chats.wrong.push(Told::of(sample, &text));
+            }
             Some(false) => chats.untied.push(Untied::of(difference, false, &parting)),
             None if parting.has_same_tokens => chats.wrong.push(difference.told),
             None => {
@@ -237,12 +239,30 @@ fn in_most_of_a_group<'a>(
     (kept, few)
 }
 
-/// `a prompt of 35 tokens instead of 60`: another number than base counts of the same request, and of its `whole` one. No
-/// near-tie makes that.
-fn other_prompt(sample: &Sample, of_base: &Sample, whole: Option<&&Sample>) -> Option<String> {
-    let (own, expected) = (sample.tokens.prompt?, of_base.tokens.prompt?);
-    let is_sure = whole?.tokens.prompt == Some(expected);
-    (is_sure && own != expected).then(|| format!("a prompt of {own} tokens instead of {expected}"))
+/// Base's counts of prompt tokens, of each prompt that was asked more than once.
+struct Counts<'a>(BTreeMap<Prompt<'a>, Vec<Option<u32>>>);
+
+impl<'a> Counts<'a> {
+    fn of(pairs: &[Pair<'a>]) -> Self {
+        let mut counts: BTreeMap<Prompt<'_>, Vec<Option<u32>>> = BTreeMap::new();
+        for (_, of_base) in pairs {
+            let counts = counts.entry(Prompt::of(of_base)).or_default();
+            counts.push(of_base.tokens.prompt);
+        }
+        counts.retain(|_, of| of.len() > 1);
+        Self(counts)
+    }
+
+    /// True if head's count is another than base's, which is always the same: no near-tie makes that.
+    fn differ(&self, sample: &Sample, of_base: &Sample) -> bool {
+        let (own, expected) = (sample.tokens.prompt, of_base.tokens.prompt);
+        let counts = self.0.get(&Prompt::of(of_base));
+        let is_sure = counts.is_some_and(|counts| counts.iter().all(|count| *count == expected));
+        is_sure
+            && own
+                .zip(expected)
+                .is_some_and(|(own, expected)| own != expected)
+    }
 }
 
 /// Prompts of those differences that are such.

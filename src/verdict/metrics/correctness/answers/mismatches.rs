@@ -14,7 +14,6 @@ use super::{
 };
 use crate::metrics::correctness::near_tie::{lists_as_near, parting};
 use crate::metrics::{LaunchMeasure, Place, Undefined, Why};
-use crate::plural;
 use crate::record::{Arm, Condition, LEFT_CASE, Phase, Sample};
 use crate::stats;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,7 +44,9 @@ const NO_PENALTIES: &str = "which are not compared: take \"penalised\" out of `c
 const SHOWS_NO_PENALTY: &str = "base answers with penalties as without, so whether head obeys them is not compared: if the engine \
                                 does not know them, take \"penalised\" out of `conditions`";
 
-const FEW: &str = "So few are not counted, since rounding may make them; with log-probabilities (`top_k`) faults show";
+const FEW: &str = "So few are not counted, since rounding may make them";
+
+const TELL: &str = "; log-probabilities (`top_k`) would tell";
 
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
@@ -156,7 +157,7 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
     if ignores_seed {
         measure.remarks.push(IGNORES_SEED.to_owned());
     }
-    if !head.few.is_empty() {
+    if all.is_empty() && !head.few.is_empty() {
         let named: Vec<String> = head
             .few
             .iter()
@@ -164,10 +165,10 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
             .map(ToString::to_string)
             .collect();
         measure.remarks.push(format!(
-            "answers to {} are not base's: {}{}. {FEW}",
-            plural::count(head.few.len(), "prompt"),
+            "other answers than base's: {}{}. {FEW}{}",
             named.join("; "),
             if head.few.len() > QUOTED { "; …" } else { "" },
+            if near_tie.is_none() { TELL } else { "" },
         ));
     }
     if let Some(status) = head.refused_by_base.first() {

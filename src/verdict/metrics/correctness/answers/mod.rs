@@ -21,7 +21,7 @@ use super::near_tie::{lists_as_near, parts_at_once, parts_within, quoted};
 use crate::digest;
 use crate::metrics::{Place, Requests};
 use crate::plan::WorkloadKind;
-use crate::record::{Condition, Phase, Sample, Setting, VoidRule, is_blank};
+use crate::record::{Condition, ENDING, Phase, Sample, Setting, VoidRule, is_blank};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,6 +76,14 @@ impl<'a> Prompt<'a> {
         match &sample.case {
             Some(case) => Self::Case(case),
             None => Self::Request(sample.index),
+        }
+    }
+
+    /// Its case without what says that it ends otherwise.
+    fn body(self) -> Self {
+        match self {
+            Self::Case(case) => Self::Case(case.strip_suffix(ENDING).unwrap_or(case)),
+            Self::Request(_) => self,
         }
     }
 
@@ -195,11 +203,12 @@ impl<'a> Answers<'a> {
     }
 
     /// Another prompt that was answered with this text, if the prompt's own other answers are not this text; of several one
-    /// that ends otherwise.
+    /// that ends otherwise. One of which only the last words differ is none: a near-tie may lead to its answer.
     fn owner(&self, sample: &Sample) -> Option<Prompt<'a>> {
         let own = Prompt::of(sample);
         let given_to = self.given_to().get(sample.text_sha256.as_str())?;
-        let others = given_to.iter().filter(|prompt| **prompt != own);
+        let others = given_to.iter();
+        let others = others.filter(|other| **other != own && other.body() != own.body());
         let owner = others.min_by_key(|other| other.ends_as(own))?;
         let differs = self.differs_from_alone(sample) || self.differs_from_base(sample);
         differs.then_some(*owner)
