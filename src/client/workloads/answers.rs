@@ -178,8 +178,8 @@ impl Writer<'_> {
         let tokens = (self.answers.prompt_tokens.saturating_sub(shorter)).max(1);
         let (endpoint, id, seed) = (self.endpoint, self.id, self.seed);
         let joined = |pair| SentPrompt::joined(endpoint, id, seed, number, pair, tokens);
-        let said = match place % 8 {
-            2 | 6 if is_known => joined((number - 2, number)),
+        let said = match place % 4 {
+            2 if is_known => joined((number - 2, number)),
             _ if is_ending => SentPrompt::ending(endpoint, id, seed, number, number - 1, tokens),
             _ => joined((number, number - number % 2)),
         };

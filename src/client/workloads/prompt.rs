@@ -9,7 +9,7 @@ use verdict::plan::PromptBlocks;
 /// Tokens of a page of most prefix caches, or a divisor of them.
 const PAGE: u32 = 16;
 const FIRST_PAGES: u32 = 4;
-/// Tokens or words at the end of a prompt that is otherwise as another: few, so that they fill no page.
+/// Tokens or words in which two prompts differ at their ends: few, so that they seldom fill a page.
 const LAST: u32 = 2;
 
 /// A prompt before it stands in a request.
@@ -50,8 +50,8 @@ impl SentPrompt {
         }
     }
 
-    /// The prompt number `index`, but for its last two tokens or words that of number `like`: the whole pages of both are alike,
-    /// most often.
+    /// The prompt number `index`: prompt number `like` with two other tokens or words at its end. Mostly both have the same full
+    /// pages.
     pub fn ending(
         endpoint: &Endpoint,
         id: &str,
@@ -64,7 +64,8 @@ impl SentPrompt {
         Self::spliced(endpoint, id, seed, (like, index), first, tokens)
     }
 
-    /// The `first` of so many tokens or words of prompt number `begin`, and the rest of number `end`.
+    /// Takes the beginning from prompt number `begin` and the rest from number `end`. `first` gives the beginning's length for the
+    /// whole length, in tokens or words.
     fn spliced(
         endpoint: &Endpoint,
         id: &str,

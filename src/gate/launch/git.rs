@@ -187,9 +187,7 @@ impl Repository {
 
     /// True if git tracks a file of this name in any folder, or cannot be asked.
     pub fn has_file(&self, name: &str) -> bool {
-        let anywhere = format!(":(glob)**/{name}");
-        let listed = self.git(&["ls-files", "--", &anywhere]);
-        listed.map_or(true, |listed| !listed.is_empty())
+        self.may_track(&format!(":(glob)**/{name}"))
     }
 
     /// True if a commit has the file that lies at this path of the tree.
@@ -216,7 +214,11 @@ impl Repository {
 
     /// True if git tracks this absolute path or something in it, so that a commit may have brought it, or cannot be asked.
     pub fn tracks(&self, path: &Path) -> bool {
-        let listed = self.git(&["ls-files", "--", &path.to_string_lossy()]);
+        self.may_track(&path.to_string_lossy())
+    }
+
+    fn may_track(&self, pathspec: &str) -> bool {
+        let listed = self.git(&["ls-files", "--", pathspec]);
         listed.map_or(true, |listed| !listed.is_empty())
     }
 
@@ -434,7 +436,7 @@ impl Repository {
 }
 
 /// A repository's settings may be a pull request's: none of them starts a program.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -442,6 +444,8 @@ const SETTINGS: [&str; 7] = [
     "diff.external=",
     "protocol.ext.allow=never",
     "advice.detachedHead=false",
+    // Files that a commit brings may look like a bare repository, which git takes for the one around it.
+    "safe.bareRepository=explicit",
 ];
 
 /// Variables that git inherits: no secret, and no redirection to another repository.

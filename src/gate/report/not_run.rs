@@ -18,7 +18,7 @@ const GREATER_BYTES: f64 = 64e6;
 /// The report mentions memory that grows by this many bytes more than base's.
 const GROWTH_BYTES: f64 = 4e6;
 
-/// What a pass says nothing about, and what that is; nothing of a run that did not pass.
+/// Lists what a pass does not judge, each with a label. Empty for a run that did not pass.
 pub fn limits(record: &RunRecord, verdict: &RunVerdict) -> Vec<(&'static str, String)> {
     let compares = record.comparison != Comparison::SameBuild;
     if !compares || verdict.verdict != Verdict::Pass {

@@ -32,7 +32,11 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
     Ok(match form {
         Form::Terminal(view) => report::terminal(record, verdict, view),
         Form::Json => report::verdict_json(record, verdict),
-        Form::Markdown => markdown(plan::from_record(record).ok().as_ref(), record, verdict),
+        Form::Markdown => {
+            let plan = plan::from_record(record).ok();
+            let again = plan.as_ref().and_then(|plan| again(plan, record));
+            markdown(plan.as_ref(), record, verdict, again.as_deref())
+        }
         Form::Junit => report::junit(record, verdict),
         Form::Csv => figures::launches_csv(record)?,
         Form::RequestsCsv => figures::requests_csv(record),
@@ -54,11 +58,15 @@ pub fn rendered(record: &RunRecord, verdict: &RunVerdict, form: Form) -> Result<
     })
 }
 
-/// The report as Markdown; without a plan, without what only it can tell.
-pub fn markdown(plan: Option<&Plan>, record: &RunRecord, verdict: &RunVerdict) -> String {
+/// The report as Markdown; `again` measures it again. Only a plan tells the slower part.
+pub fn markdown(
+    plan: Option<&Plan>,
+    record: &RunRecord,
+    verdict: &RunVerdict,
+    again: Option<&str>,
+) -> String {
     let cause = plan.and_then(|plan| cause(plan, record, verdict));
-    let again = plan.and_then(|plan| again(plan, record));
-    report::markdown(record, verdict, (cause.as_deref(), again.as_deref()))
+    report::markdown(record, verdict, (cause.as_deref(), again))
 }
 
 /// Checks that are taken apart on the page: those that failed or stayed open, up to so many.

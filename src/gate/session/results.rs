@@ -245,7 +245,10 @@ fn write_verdict(
     let again = rendering::again(plan, record);
     let texts = [
         (VERDICT, report::verdict_json(record, verdict)),
-        (REPORT, rendering::markdown(Some(plan), record, verdict)),
+        (
+            REPORT,
+            rendering::markdown(Some(plan), record, verdict, again.as_deref()),
+        ),
         (
             PAGE,
             rendering::html(plan, record, verdict, (None, &[]), again.as_deref()),

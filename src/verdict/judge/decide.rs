@@ -57,7 +57,7 @@ pub fn settle(
     run_verdict(rules, gates, scope, decision)
 }
 
-/// What a check brings to Holm's family: a failure by a rule that needs no test is certain, one without values cannot fail.
+/// The p-value that a check adds to Holm's family: 0 where a rule without a test fails it, 1 where it has no values yet.
 fn p_of_failing(assessment: &Assessment) -> f64 {
     match &assessment.finding {
         Finding::Settled {

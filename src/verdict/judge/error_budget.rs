@@ -147,8 +147,8 @@ impl Budgets {
         Self::new(rules.design, of, compares, is_calibrated)
     }
 
-    /// Of one of the checks that share the error budget, whose workload runs in so many launches an arm at the most.
-    /// `compares`: head's launches with base's.
+    /// Budgets of one check. `family`: how many checks share the error budget; `launches`: the most launches an arm of its
+    /// workload; `compares`: the check compares head's launches with base's.
     pub fn new(
         design: &Design,
         (family, launches): (usize, u32),

@@ -40,7 +40,7 @@ pub fn test_kind_of(check: &Check) -> TestKind {
     }
 }
 
-/// How many of the plan's checks are tested: the family that shares the error budget.
+/// The number of checks that have a test. They share the error budget, and Holm's correction counts them.
 pub fn family(plan: &Plan) -> u32 {
     let checks = plan.gates.iter().flat_map(|gate| &gate.checks);
     let tested = checks.filter(|check| has_test(check)).count();

@@ -176,8 +176,7 @@ pub const EARLIER_TURNS: &str = ", earlier turns";
 /// The case of a text of [`Condition::Penalised`] that has a penalty is that of the text without, this, and the penalty's name.
 pub const WITH: &str = ", with ";
 
-/// The case of a prompt of [`Condition::Alone`] and others that is another one but for its last words is that of the other, and
-/// this.
+/// A prompt that differs from another one in its last words alone has the other's case with this behind it.
 pub const ENDING: &str = ", ending otherwise";
 
 /// The names of penalties in such cases.

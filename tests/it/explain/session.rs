@@ -47,6 +47,17 @@ fn a_wrong_token_of_a_real_engine_is_explained() {
         ended.says(&["git tracks files in", "name the result directory"]);
     }
     project.run(&["explain"]).expect(0);
+    // Nor where a commit also brings what looks like a bare repository.
+    for folder in ["objects", "refs"] {
+        fs::create_dir(engine.join(folder)).unwrap();
+    }
+    fs::write(engine.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+    let bare = "[core]\n\tbare = false\n\tworktree = .\n";
+    fs::write(engine.join("config"), bare).unwrap();
+    let mut command = project.command(&["explain"]);
+    let output = command.current_dir(&engine).output().unwrap();
+    let code = Ended::of(&output).code;
+    assert!(code.is_some_and(|code| code > 1), "{code:?}");
     fs::remove_dir_all(project.path(".git")).unwrap();
     let before = project.read("result/report.md");
     let ended = project.run(&["explain", "result"]).expect(0);

@@ -99,18 +99,28 @@ fn request(plan: &Plan, session: u64, explanation: &Explanation) -> Option<Strin
 
 /// True if a key of this name, or one within its value, may hold a secret.
 fn may_be_secret(key: &str, value: &Value) -> bool {
+    may_be_under(&mut vec![key], value)
+}
+
+/// The same under all these keys, the outermost first.
+fn may_be_under<'a>(keys: &mut Vec<&'a str>, value: &'a Value) -> bool {
     match value {
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(own, value)| may_be_secret(own, value) || may_be_secret(key, value)),
-        Value::Array(values) => values.iter().any(|value| may_be_secret(key, value)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            keys.push(key);
+            let may_be = may_be_under(keys, value);
+            keys.pop();
+            may_be
+        }),
+        Value::Array(values) => values.iter().any(|value| may_be_under(keys, value)),
         // A value may be the name of the one beside it.
-        Value::String(value) => is_hidden(key, value) || is_hidden(value, "value"),
-        Value::Number(value) => {
+        Value::String(value) => {
+            is_hidden(value, "value") || keys.iter().any(|key| is_hidden(key, value))
+        }
+        Value::Number(value) => keys.iter().any(|key| {
             let key = key.to_lowercase();
             let is_of_tokens = key.contains("tokens") || key.contains("token_id");
             !is_of_tokens && is_hidden(&key, &value.to_string())
-        }
+        }),
         Value::Null | Value::Bool(_) => false,
     }
 }
@@ -200,6 +210,13 @@ mod tests {
         ] {
             assert_eq!(may_be_secret(key, &value), expect, "{key}");
         }
+    }
+
+    #[test]
+    fn a_deep_value_is_read_once() {
+        let deep = |leaf: Value| (0..60).fold(leaf, |inner, _| json!({"of": inner}));
+        assert!(!may_be_secret("a", &deep(json!("abc"))));
+        assert!(may_be_secret("auth", &deep(json!("abc"))));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::f64::consts::E;
 
 /// The Brownian motion is followed from so many standard deviations below zero.
 const DEPTH: f64 = 7.0;
-/// From so many standard deviations of a step away nothing arrives that counts: e⁻⁷², where at [`DEPTH`] is e⁻²⁴·⁵.
+/// Steps of more standard deviations are left out: their density is e⁻⁷² at most, that at [`DEPTH`] is e⁻²⁴·⁵.
 const FAR: f64 = 12.0;
 /// Nodes of an integral: so many a standard deviation of the next step, within bounds.
 const NODES_A_STEP: f64 = 2.5;

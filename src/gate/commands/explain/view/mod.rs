@@ -6,6 +6,7 @@ mod text;
 pub use text::{explanation_markdown, explanation_text};
 
 use crate::explanation::{EXPLANATION_FORMAT, checks};
+use crate::report::shell_word;
 use serde_json::json;
 use verdict::record::RunVerdict;
 
@@ -29,7 +30,10 @@ fn nothing(verdict: &RunVerdict) -> String {
     let run = verdict.verdict.name();
     let compared = checks(verdict).filter_map(|check| Some((check.change?.abs(), check)));
     let most = compared.max_by(|a, b| a.0.total_cmp(&b.0));
-    let most = most.map_or("GATE/NAME", |(_, check)| &check.id);
+    let most = most.map_or_else(
+        || "GATE/NAME".to_owned(),
+        |(_, check)| shell_word(&check.id),
+    );
     format!(
         "nothing to explain: every check passed or is waived (the run: {run}). To explain one anyway, name it: \
          `gate explain DIR {most}`"

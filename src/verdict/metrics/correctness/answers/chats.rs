@@ -47,7 +47,7 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
     let (mut ending, mut compared) = (BTreeSet::new(), BTreeSet::new());
     let pairs: Vec<Pair<'_>> = pairs.filter(|(head, _)| is_answer(head)).collect();
     let whole = whole(pairs.iter().map(|(_, of_base)| *of_base));
-    let counts = Counts::of(&pairs);
+    let counts = agreed_counts(&pairs);
     for (sample, of_base) in &pairs {
         let prompt = Prompt::of(sample);
         // Base may have no chat route, or its template no system message.
@@ -73,17 +73,18 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         };
         let told = Told::of(sample, &text);
         let difference = Difference::of(of_base, sample, parting.place, told);
-        match parting.is_tie {
-            Some(true) => {}
-            _ if counts.differ(sample, of_base) => {
-                let (own, expected) = (sample.tokens.prompt, of_base.tokens.prompt);
-                let [own, expected] = [own, expected].map(Option::unwrap_or_default);
-                let text = format!("a prompt of {own} tokens instead of {expected}; {text}");
+        let count = sample.tokens.prompt.zip(counts.get(&prompt).copied());
+        let other_count = count.filter(|(own, of_base)| own != of_base);
+        match (parting.is_tie, other_count) {
+            (Some(true), _) => {}
+            // No near-tie makes another prompt.
+            (_, Some((own, of_base))) => {
+                let text = format!("a prompt of {own} tokens instead of {of_base}; {text}");
                 chats.wrong.push(Told::of(sample, &text));
             }
-            Some(false) => chats.untied.push(Untied::of(difference, false, &parting)),
-            None if parting.has_same_tokens => chats.wrong.push(difference.told),
-            None => {
+            (Some(false), None) => chats.untied.push(Untied::of(difference, false, &parting)),
+            (None, None) if parting.has_same_tokens => chats.wrong.push(difference.told),
+            (None, None) => {
                 if lists_alike(of_base, sample) || breaks_character(of_base, sample) {
                     suspect.push(Told::of(sample, &text));
                 }
@@ -92,9 +93,8 @@ pub fn beside_base<'a>(pairs: impl Iterator<Item = Pair<'a>>, near_tie: Option<f
         }
     }
     chats.never_ends = compared.iter().any(|it| is_chat(*it)) && ending.is_empty();
-    let (others, few) = in_most_of_a_group(others, &compared);
+    let [wrong, mut differing, few] = in_most_of_a_group(others, &compared);
     chats.few = prompts_of(&few, |_| true);
-    let (wrong, mut differing) = others;
     chats.wrong.extend(wrong.into_iter().map(|d| d.told));
     let chatted = compared.iter().filter(|it| is_chat(**it)).count();
     for (differences, of) in [(lost, ending.len()), (early, chatted)] {
@@ -217,10 +217,7 @@ fn lacking_fields(pairs: &[Pair<'_>]) -> Vec<Told> {
 fn in_most_of_a_group<'a>(
     others: Vec<Difference<'a>>,
     compared: &BTreeSet<Prompt<'a>>,
-) -> (
-    (Vec<Difference<'a>>, Vec<Difference<'a>>),
-    Vec<Difference<'a>>,
-) {
+) -> [Vec<Difference<'a>>; 3] {
     let all = sizes(compared.iter().copied());
     let differing = sizes(prompts_of(&others, |_| true).into_iter());
     let at_once = sizes(prompts_of(&others, |d| d.is_at_once).into_iter());
@@ -235,34 +232,23 @@ fn in_most_of_a_group<'a>(
         groups.any(|group| differs(&group) && that(&group))
     };
     let (kept, few): (Vec<_>, Vec<_>) = others.into_iter().partition(|d| in_a_group(d, &|_| true));
-    let kept = kept.into_iter().partition(|d| in_a_group(d, &is_wrong));
-    (kept, few)
+    let (wrong, differing) = kept.into_iter().partition(|d| in_a_group(d, &is_wrong));
+    [wrong, differing, few]
 }
 
-/// Base's counts of prompt tokens, of each prompt that was asked more than once.
-struct Counts<'a>(BTreeMap<Prompt<'a>, Vec<Option<u32>>>);
-
-impl<'a> Counts<'a> {
-    fn of(pairs: &[Pair<'a>]) -> Self {
-        let mut counts: BTreeMap<Prompt<'_>, Vec<Option<u32>>> = BTreeMap::new();
-        for (_, of_base) in pairs {
-            let counts = counts.entry(Prompt::of(of_base)).or_default();
-            counts.push(of_base.tokens.prompt);
-        }
-        counts.retain(|_, of| of.len() > 1);
-        Self(counts)
+/// Base's count of each prompt's tokens, where it counted them more than once and alike.
+fn agreed_counts<'a>(pairs: &[Pair<'a>]) -> BTreeMap<Prompt<'a>, u32> {
+    let mut counts: BTreeMap<Prompt<'_>, Vec<Option<u32>>> = BTreeMap::new();
+    for (_, of_base) in pairs {
+        let counts = counts.entry(Prompt::of(of_base)).or_default();
+        counts.push(of_base.tokens.prompt);
     }
-
-    /// True if head's count is another than base's, which is always the same: no near-tie makes that.
-    fn differ(&self, sample: &Sample, of_base: &Sample) -> bool {
-        let (own, expected) = (sample.tokens.prompt, of_base.tokens.prompt);
-        let counts = self.0.get(&Prompt::of(of_base));
-        let is_sure = counts.is_some_and(|counts| counts.iter().all(|count| *count == expected));
-        is_sure
-            && own
-                .zip(expected)
-                .is_some_and(|(own, expected)| own != expected)
-    }
+    let agreed = counts.into_iter().filter_map(|(prompt, counts)| {
+        let count = counts[0]?;
+        let is_agreed = counts.len() > 1 && counts.iter().all(|it| *it == Some(count));
+        is_agreed.then_some((prompt, count))
+    });
+    agreed.collect()
 }
 
 /// Prompts of those differences that are such.

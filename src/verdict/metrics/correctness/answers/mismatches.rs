@@ -46,8 +46,6 @@ const SHOWS_NO_PENALTY: &str = "base answers with penalties as without, so wheth
 
 const FEW: &str = "So few are not counted, since rounding may make them";
 
-const TELL: &str = "; log-probabilities (`top_k`) would tell";
-
 const NEVER_ENDS: &str = "no chat answer of base ended by itself within its 64 tokens, so ends of answers are not compared; \
                           if the model thinks first, switch that off in `engine.request`";
 
@@ -168,7 +166,11 @@ pub fn mismatches(at: &Place<'_>) -> Result<LaunchMeasure, Undefined> {
             "other answers than base's: {}{}. {FEW}{}",
             named.join("; "),
             if head.few.len() > QUOTED { "; …" } else { "" },
-            if near_tie.is_none() { TELL } else { "" },
+            if near_tie.is_none() {
+                "; log-probabilities (`top_k`) would tell"
+            } else {
+                ""
+            },
         ));
     }
     if let Some(status) = head.refused_by_base.first() {
